@@ -1,0 +1,148 @@
+"""How fast a step is, beside a step done the paper's way, in the same run.
+
+The paper-style step evaluates the same loss of the same network, the way the paper's code is built: each axis' network is
+run on its own, each derivative comes from its own nested forward-mode pass through the whole network, each is merged onto
+the lattice by itself, and Python calls one compiled step at a time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .domain import Lattice
+from .fields import Key
+from .loss import Loss
+from .networks import SeparableNetwork
+from .problem import Problem
+from .recipe import Recipe
+from .separable import PRECISION
+from .training import Trainer, memory
+
+LETTERS = "abcdefg"
+
+
+class PaperSource:
+    """Derivatives one by one, by nested jvp through the whole network."""
+
+    def __init__(self, network: SeparableNetwork, place: Lattice):
+        self.network, self.place = network, place
+        self.axes, self.shape = place.axes, place.shape
+
+    def _forward(self, coordinates: tuple[Array, ...]) -> Array:
+        """Every component on the lattice, the axes' networks run one after the other."""
+        components, factors = self.network.components, []
+        for i, (axis, x) in enumerate(zip(self.network.axes, coordinates)):
+            body = jax.tree.map(lambda leaf, i=i: leaf[i], self.network.body)
+            widest = max(a.inputs for a in self.network.axes)
+            encoded = axis.encode(x, 0)
+            features = body(jnp.pad(encoded, ((0, 0), (0, 0), (0, widest - encoded.shape[-1]))))[0]
+            rank = features.shape[-1] // components
+            if any(axis.walls):
+                features = features * jnp.repeat(axis.envelope(x, 0)[0], rank, axis=-1)
+            factors.append(features.reshape(len(x), components, rank))
+        merged, done = factors[0], LETTERS[0]
+        for letter, factor in zip(LETTERS[1 : len(factors)], factors[1:]):
+            last = letter == LETTERS[len(factors) - 1]
+            merged = jnp.einsum(f"{done}kr,{letter}kr->{done}{letter}k{'' if last else 'r'}", merged, factor, precision=PRECISION)
+            done += letter
+        return merged if len(factors) > 1 else jnp.sum(merged, -1)
+
+    def values(self, terms: Mapping[Key, Any]) -> Array:
+        coordinates = tuple(jnp.asarray(c) for c in self.place.coordinates)
+        total: Any = 0.0
+        for (component, orders), coefficient in terms.items():
+            function: Callable[[tuple[Array, ...]], Array] = self._forward
+            for axis, order in enumerate(orders):
+                for _ in range(order):
+                    function = _derivative(function, axis)
+            total = total + coefficient * function(coordinates)[..., component]
+        return total
+
+
+def _derivative(function: Callable[[tuple[Array, ...]], Array], axis: int) -> Callable[[tuple[Array, ...]], Array]:
+    def derived(at: tuple[Array, ...]) -> Array:
+        return jax.jvp(lambda c: function((*at[:axis], c, *at[axis + 1 :])), (at[axis],), (jnp.ones_like(at[axis]),))[1]
+
+    return derived
+
+
+class PaperLoss(Loss):
+    """The same loss from paper-style sources."""
+
+    def sources(self, network, places):
+        return [PaperSource(network, place) for place in places]
+
+
+def seconds_per_step(run: Callable[[], int], seconds: float = 3.0, least: int = 3) -> float:
+    """Median over repeats of the time per step; `run` does some steps, waits for them and says how many."""
+    run()
+    found: list[float] = []
+    started = time.perf_counter()
+    while len(found) < least or time.perf_counter() - started < seconds:
+        begin = time.perf_counter()
+        steps = run()
+        found.append((time.perf_counter() - begin) / steps)
+    return statistics.median(found)
+
+
+def ours(problem: Problem, recipe: Recipe, seeds: int = 1, steps: int = 1000, seconds: float = 3.0) -> dict[str, Any]:
+    """Time and memory of our step, many to a launch; for several seeds, the time of one step of all of them."""
+    trainer = Trainer(Loss(problem, recipe), None if seeds == 1 else seeds)
+    key = jax.random.key(0)
+    state = trainer.init(key if seeds == 1 else jax.random.split(key, seeds))
+    compiled = trainer.compile(state)
+    rounds = max(1, min(trainer.held, steps // trainer.round))
+    holder = [state]
+
+    def run() -> int:
+        holder[0], record = compiled(holder[0], rounds)
+        return len(record) if seeds == 1 else record.shape[1]
+
+    spent = seconds_per_step(run, seconds)
+    return {"ms_per_step": 1e3 * spent, "compile_seconds": compiled.seconds, "memory_mb": None if compiled.bytes is None else compiled.bytes / 1e6}
+
+
+def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: float = 3.0) -> dict[str, Any]:
+    """Time and memory of the paper-style step, one Python call each."""
+    trainer = Trainer(PaperLoss(problem, recipe))
+    state = trainer.init(jax.random.key(0))
+    places = jax.jit(trainer.loss.draw)(jax.random.key(1), jnp.array(0))
+
+    @jax.jit
+    def step(params: Any, optimiser: Any, places: Any) -> tuple[Any, Any, Array]:
+        (total, _), gradient = jax.value_and_grad(trainer._value, has_aux=True)(params, places)
+        updates, optimiser = trainer.optimiser.update(gradient, optimiser, params)
+        return eqx.apply_updates(params, updates), optimiser, total
+
+    started = time.perf_counter()
+    program = step.lower(state.model, state.optimiser, places).compile()
+    compiled = time.perf_counter() - started
+    carried = [state.model, state.optimiser]
+
+    def run() -> int:
+        for _ in range(steps):
+            carried[0], carried[1], total = step(carried[0], carried[1], places)
+        jax.block_until_ready(total)
+        return steps
+
+    spent = seconds_per_step(run, seconds)
+    used = memory(program)
+    return {"ms_per_step": 1e3 * spent, "compile_seconds": compiled, "memory_mb": None if used is None else used / 1e6}
+
+
+def disagreement(problem: Problem, recipe: Recipe) -> float:
+    """Relative difference of the two losses at one draw: both must compute the same thing."""
+    fast, slow = Loss(problem, recipe), PaperLoss(problem, recipe)
+    trainer = Trainer(fast)
+    model = trainer.model(trainer.init(jax.random.key(0)).model)
+    places = jax.jit(fast.draw)(jax.random.key(1), jnp.array(0))
+    a, b = (jax.jit(loss.__call__)(model, places) for loss in (fast, slow))
+    return float(jnp.max(jnp.abs(a - b) / jnp.abs(b)))

@@ -1,0 +1,111 @@
+"""Functions of one variable carried together with their derivatives, in one pass.
+
+A jet is an array of shape (..., order + 1, points, features) holding *normalised Taylor coefficients* f⁽ᵏ⁾ / k!
+along its third axis from the end. Each operation below takes jets to jets exactly, so one pass through a network
+yields every derivative an equation needs; `derivatives` turns the coefficients into derivatives at the end.
+All orders of one layer go through a single matrix product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .separable import PRECISION
+
+Jet = Float[Array, "*batch order points features"]
+
+MAX_ORDER = 8
+
+
+def _coefficients(jet: Jet) -> list[Array]:
+    return [jet[..., k, :, :] for k in range(jet.shape[-3])]
+
+
+def _jet(coefficients: Sequence[Array]) -> Jet:
+    return jnp.stack(coefficients, axis=-3)
+
+
+def derivatives(jet: Jet) -> Jet:
+    """Taylor coefficients → derivatives."""
+    factorials = np.array([math.factorial(k) for k in range(jet.shape[-3])], np.float64)
+    return jet * jnp.asarray(factorials, jet.dtype)[:, None, None]
+
+
+def constant(values: Float[Array, "*batch points features"], order: int) -> Jet:
+    """The jet of something that does not depend on the variable."""
+    return _jet([values] + [jnp.zeros_like(values)] * order)
+
+
+def polynomial(x: Float[Array, " points"], coefficients: Sequence[float], order: int) -> Jet:
+    """c₀ + c₁ x + c₂ x² + …, one feature."""
+    out, current = [], np.polynomial.Polynomial(coefficients)
+    for k in range(order + 1):
+        out.append(_horner(current.coef, x)[:, None] / math.factorial(k))
+        current = current.deriv()
+    return _jet(out)
+
+
+def _horner(coefficients: Sequence[float], x: Array) -> Array:
+    total = jnp.full_like(x, float(coefficients[-1]))
+    for c in coefficients[-2::-1]:
+        total = total * x + float(c)
+    return total
+
+
+def fourier(x: Float[Array, " points"], period: float, frequencies: int, order: int) -> Jet:
+    """[1, sin ωx … sin Kωx, cos ωx … cos Kωx] with ω = 2π / period: whatever is built on it is periodic, exactly."""
+    omega = 2 * math.pi / period * np.arange(1, frequencies + 1)
+    angle = x[:, None] * jnp.asarray(omega, x.dtype)
+    sin, cos = jnp.sin(angle), jnp.cos(angle)
+    out = []
+    for k in range(order + 1):
+        # each derivative turns sin into cos into -sin …, and brings down a factor ω
+        turned = [(sin, cos), (cos, -sin), (-sin, -cos), (-cos, sin)][k % 4]
+        scale = jnp.asarray(omega**k / math.factorial(k), x.dtype)
+        one = jnp.full((len(x), 1), 1.0 if k == 0 else 0.0, x.dtype)
+        out.append(jnp.concatenate([one, turned[0] * scale, turned[1] * scale], axis=1))
+    return _jet(out)
+
+
+def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"]) -> Jet:
+    """x ↦ x W + b: linear, so all orders go through one product; the bias touches the value alone."""
+    *batch, order, points, inputs = jet.shape
+    flat = jnp.matmul(jet.reshape(*batch, order * points, inputs), weight, precision=PRECISION)
+    out = flat.reshape(*batch, order, points, weight.shape[-1])
+    return jnp.concatenate([out[..., :1, :, :] + bias[..., None, None, :], out[..., 1:, :, :]], axis=-3)
+
+
+def multiply(a: Jet, b: Jet) -> Jet:
+    """Product of functions: the Cauchy product of their coefficients. Features broadcast."""
+    a_, b_ = _coefficients(a), _coefficients(b)
+    return _jet([sum(a_[j] * b_[k - j] for j in range(k + 1)) for k in range(len(a_))])
+
+
+def tanh(jet: Jet) -> Jet:
+    """y = tanh s from its own differential equation y′ = (1 - y²) s′, coefficient by coefficient."""
+    s = _coefficients(jet)
+    y = [jnp.tanh(s[0])]
+    slope = [1 - y[0] * y[0]]  # coefficients of 1 - y²
+    for k in range(1, len(s)):
+        y.append(sum((j / k) * s[j] * slope[k - j] for j in range(1, k + 1)))
+        if k + 1 < len(s):
+            slope.append(-sum(y[j] * y[k - j] for j in range(k + 1)))
+    return _jet(y)
+
+
+def sin(jet: Jet) -> Jet:
+    """sin s and cos s together: (sin s)′ = s′ cos s, (cos s)′ = -s′ sin s."""
+    s = _coefficients(jet)
+    sines, cosines = [jnp.sin(s[0])], [jnp.cos(s[0])]
+    for k in range(1, len(s)):
+        sines.append(sum((j / k) * s[j] * cosines[k - j] for j in range(1, k + 1)))
+        cosines.append(-sum((j / k) * s[j] * sines[k - j] for j in range(1, k + 1)))
+    return _jet(sines)
+
+
+ACTIVATIONS = {"tanh": tanh, "sin": sin}

@@ -1,0 +1,132 @@
+"""The named terms of a loss: residuals inside the box, conditions on its faces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .domain import Lattice, Points
+from .fields import Key, Source
+from .networks import SPINN, PointwiseNetwork, SeparableNetwork
+from .problem import Problem, Term, values_of
+from .recipe import Recipe
+from .sources import Place, sources
+
+
+class Model(eqx.Module):
+    """All that is trained: a network and the unknown coefficients of the equation."""
+
+    network: SeparableNetwork | PointwiseNetwork
+    unknowns: dict[str, Array]
+
+    @classmethod
+    def build(cls, problem: Problem, recipe: Recipe, key: PRNGKeyArray) -> Model:
+        network = recipe.network.build(key, problem.box, len(problem.fields), problem.periodic, problem.walls, recipe.dtype)
+        return cls(network, {k: jnp.asarray(v, recipe.dtype) for k, v in problem.unknowns.items()})
+
+
+class Loss:
+    """The loss of a problem under a recipe: `draw` makes points, calling it gives the terms at them.
+
+    A term is a mean of squares over its place; a condition on several faces is the sum of their means (the paper's
+    convention for separable networks, kept for pointwise ones so that a weight means one thing).
+    """
+
+    def __init__(self, problem: Problem, recipe: Recipe):
+        recipe.check(problem)
+        self.problem, self.recipe = problem, recipe
+        self.counts = problem.box.counts(recipe.points)
+        self.names = problem.names
+        own = {term.name: term.condition.weight for term in problem.terms}
+        self.weights = np.array([recipe.weights.get(n, 1.0) * own.get(n, 1.0) for n in self.names])
+
+    def draw(self, key: PRNGKeyArray, number: Array) -> tuple[Place, ...]:
+        """The places of draw `number`: the inside, then one per condition."""
+        box, sampler, dtype = self.problem.box, self.recipe.sampler, self.recipe.dtype
+        if isinstance(self.recipe.network, SPINN):
+            inside = sampler.lattice(key, number, box, self.counts, dtype)
+            ends = {(t.axis, t.sides): jnp.asarray(box.ends(t.axis, t.sides), dtype) for t in self.problem.terms if t.axis}
+            return inside, *(_face(inside, term, ends) for term in self.problem.terms)
+        keys = jax.random.split(key, len(self.problem.terms) + 1)
+        inside = sampler.points(keys[0], number, box, self.counts, {}, dtype)
+        return inside, *(self._scattered_face(k, number, term) for k, term in zip(keys[1:], self.problem.terms))
+
+    def _scattered_face(self, key: PRNGKeyArray, number: Array, term: Term) -> Place:
+        """Scattered points on the faces of an axis: the lower ones, then the same ones on the upper face."""
+        if term.fixed is not None:
+            return term.fixed
+        box, dtype = self.problem.box, self.recipe.dtype
+        faces = [self.recipe.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype) for end in box.ends(term.axis, term.sides)]
+        joined = tuple(jnp.concatenate(parts) for parts in zip(*(f.coordinates for f in faces)))
+        weights = None if faces[0].weights is None else jnp.concatenate([f.weights for f in faces])
+        return Points(box.axes, joined, weights)
+
+    @property
+    def needs(self) -> list[frozenset[Key]]:
+        return [self.problem.needs, *(term.needs for term in self.problem.terms)]
+
+    def sources(self, network: SeparableNetwork | PointwiseNetwork, places: tuple[Place, ...]) -> list[Source]:
+        return sources(network, places, self.needs)
+
+    def __call__(self, model: Model, places: tuple[Place, ...]) -> Float[Array, " terms"]:
+        """The unweighted terms, in the order of `names`."""
+        inside, *others = self.sources(model.network, places)
+        found = {name: places[0].mean(r * r) for name, r in self.problem.evaluate(inside, places[0].arrays(), model.unknowns).items()}
+        for term, place, source in zip(self.problem.terms, places[1:], others):
+            mean = self._condition(term, place, source, model.unknowns)
+            found[term.name] = found[term.name] + mean if term.name in found else mean
+        return jnp.stack([found[name] for name in self.names])
+
+    def total(self, terms: Float[Array, " terms"]) -> Array:
+        return jnp.sum(terms * jnp.asarray(self.weights, terms.dtype))
+
+    def _condition(self, term: Term, place: Place, source: Source, unknowns: Mapping[str, Array]) -> Array:
+        coordinates = place.arrays()
+        field = term.operator(self.problem.field_map(source), coordinates, unknowns)
+        if term.condition.jump:
+            along = field.d(**{term.axis: 1})
+            return sum(jnp.mean(self._jump(term, f.value, place) ** 2) for f in (field, along))
+        value_part, normal_part = term.condition.mix
+        values = 0.0
+        if value_part:
+            values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
+        if normal_part:
+            values = values + normal_part * self._outward(term, place) * field.d(**{term.axis: 1}).value
+        target = jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
+        return max(1, len(term.sides)) * place.mean((values - target) ** 2)
+
+    def _outward(self, term: Term, place: Place) -> Array:
+        """The sign of the outward normal: -1 on lower faces, 1 on upper ones."""
+        signs = jnp.asarray([{"-": -1.0, "+": 1.0}[side] for side in term.sides], self.recipe.dtype)
+        if isinstance(place, Lattice):
+            return place.along(term.axis, signs)
+        return jnp.repeat(signs, place.shape[0] // len(term.sides))
+
+    def _jump(self, term: Term, values: Array, place: Place) -> Array:
+        if isinstance(place, Lattice):
+            return jnp.diff(values, axis=place.axes.index(term.axis))
+        return jnp.diff(values.reshape(2, -1), axis=0)
+
+    def predicted_bytes(self) -> int:
+        """What one step needs on top of the parameters, roughly: every merged lattice with its cotangent, and the residual."""
+        lattice = float(np.prod([float(n) for n in self.counts.values()])) * np.dtype(self.recipe.dtype).itemsize
+        if isinstance(self.recipe.network, SPINN):
+            return int(lattice * (len(set(self.problem.merges)) + 1))
+        directions = max(1, len({i for _, o in self.problem.needs for i, k in enumerate(o) if k}))
+        kept = self.recipe.network.depth * self.recipe.network.width * directions * 4
+        return int(lattice * kept)
+
+
+def _face(inside: Lattice, term: Term, ends: Mapping[tuple[str | None, str], Array]) -> Place:
+    """The lattice of the inside with one axis at its ends. The arrays are the very same ones, so that `sources` runs the
+    network on each coordinate once."""
+    if term.fixed is not None:
+        return term.fixed
+    weights = {a: w for a, w in zip(inside.axes, inside.weights) if a != term.axis}
+    return Lattice(weights=weights, **{a: ends[a, term.sides] if a == term.axis else inside[a] for a in inside.axes})

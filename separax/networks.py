@@ -1,0 +1,291 @@
+"""The two kinds of network: `SPINN`, one small network per axis, and `PINN`, one network of all coordinates.
+
+Each is a frozen description (`SPINN(rank=32, width=64)`) that `build` turns into an Equinox module with weights, for
+a given box. Both share their bodies (MLP and modified MLP), which take jets to jets, so that a single pass yields the
+value and all derivatives along an axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from . import jets
+from .domain import Box
+from .errors import InputError, finite, one_of, whole
+from .jets import Jet
+
+Coordinates = tuple[Float[Array, " points"], ...]
+
+
+class Axis(eqx.Module):
+    """How one coordinate enters a network: raw, scaled to [-1, 1], or as Fourier features of the axis' length."""
+
+    lower: float = eqx.field(static=True)
+    upper: float = eqx.field(static=True)
+    scaled: bool = eqx.field(static=True)
+    frequencies: int = eqx.field(static=True)  # 0: not periodic
+    walls: tuple[str, ...] = eqx.field(static=True)  # per component: the sides on which it is zero, "", "-", "+" or "-+"
+
+    @property
+    def inputs(self) -> int:
+        return 1 + 2 * self.frequencies
+
+    def _unit(self, x: Array) -> tuple[Array, float]:
+        slope = 2 / (self.upper - self.lower)
+        return (x - (self.lower + self.upper) / 2) * slope, slope
+
+    def encode(self, x: Float[Array, " points"], order: int) -> Jet:
+        if self.frequencies:
+            return jets.fourier(x, self.upper - self.lower, self.frequencies, order)
+        if not self.scaled:
+            return jets.polynomial(x, (0.0, 1.0), order)
+        return _in_unit(*self._unit(x), (0.0, 1.0), order)
+
+    def envelope(self, x: Float[Array, " points"], order: int) -> Jet:
+        """Per component, a function of this axis that is zero on its walls and of size one between."""
+        shapes = {"": (1.0,), "-": (0.5, 0.5), "+": (0.5, -0.5), "-+": (1.0, 0.0, -1.0)}
+        return jnp.concatenate([_in_unit(*self._unit(x), shapes[wall], order) for wall in self.walls], axis=-1)
+
+
+def _in_unit(unit: Array, slope: float, coefficients: Sequence[float], order: int) -> Jet:
+    """A polynomial of the scaled coordinate, its derivatives taken along the unscaled one."""
+    powers = jnp.asarray(slope ** np.arange(order + 1), unit.dtype)
+    return jets.polynomial(unit, coefficients, order) * powers[:, None, None]
+
+
+class Layer(eqx.Module):
+    weight: Float[Array, "*batch inputs outputs"]
+    bias: Float[Array, "*batch outputs"]
+
+    def __call__(self, jet: Jet) -> Jet:
+        return jets.dense(jet, self.weight, self.bias)
+
+
+def glorot(key: PRNGKeyArray, batch: tuple[int, ...], inputs: int, outputs: int, dtype: Any) -> Layer:
+    """Glorot-normal weights and zero biases."""
+    weight = jax.random.normal(key, (*batch, inputs, outputs), dtype) * math.sqrt(2 / (inputs + outputs))
+    return Layer(weight, jnp.zeros((*batch, outputs), dtype))
+
+
+def first_layer(key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, steepness: float | None, dtype: Any) -> Layer:
+    """The layer that sees the coordinates. Axes with fewer inputs than the widest are padded with zero weights, which
+    stay zero (their inputs are), so that all axes can go through one batched product."""
+    widest = max(inputs)
+    keys = jax.random.split(key, 2 * len(inputs)).reshape(len(inputs), 2)
+    rows, biases = [], []
+    for (k_weight, k_bias), n in zip(keys, inputs):
+        scale = math.sqrt(2 / (n + outputs)) if steepness is None else steepness / math.sqrt(n)
+        weight = jax.random.normal(k_weight, (n, outputs), dtype) * scale
+        rows.append(jnp.pad(weight, ((0, widest - n), (0, 0))))
+        spread = 0.0 if steepness is None else steepness
+        biases.append(jax.random.uniform(k_bias, (outputs,), dtype, -1, 1) * spread)
+    return Layer(jnp.stack(rows).reshape(*batch, widest, outputs), jnp.stack(biases).reshape(*batch, outputs))
+
+
+class MLP(eqx.Module):
+    """`depth` hidden layers, then a linear one."""
+
+    hidden: tuple[Layer, ...]
+    out: Layer
+    activation: str = eqx.field(static=True)
+
+    def __call__(self, jet: Jet) -> Jet:
+        act = jets.ACTIVATIONS[self.activation]
+        for layer in self.hidden:
+            jet = act(layer(jet))
+        return self.out(jet)
+
+
+class ModifiedMLP(eqx.Module):
+    """Two gates U, V of the coordinate mixed into every hidden layer: h ← (1 - z) U + z V with z = act(dense(h)).
+
+    U, V and the first h all see the coordinates, so they are one layer of three times the width (`first`).
+    """
+
+    first: Layer
+    hidden: tuple[Layer, ...]
+    out: Layer
+    activation: str = eqx.field(static=True)
+
+    def __call__(self, jet: Jet) -> Jet:
+        act = jets.ACTIVATIONS[self.activation]
+        gate, other, h = jnp.split(act(self.first(jet)), 3, axis=-1)
+        step = other - gate
+        for layer in self.hidden:
+            h = gate + jets.multiply(act(layer(h)), step)
+        return self.out(h)
+
+
+class _Architecture(eqx.Module):
+    """What SPINN and PINN share: the body and how coordinates enter it."""
+
+    width: int = eqx.field(static=True, default=64)
+    depth: int = eqx.field(static=True, default=4)
+    body: Literal["modified", "mlp"] = eqx.field(static=True, default="modified")
+    activation: Literal["tanh", "sin"] = eqx.field(static=True, default="tanh")
+    scaled: bool = eqx.field(static=True, default=True)
+    steepness: float | None = eqx.field(static=True, default=None)
+    frequencies: int = eqx.field(static=True, default=5)
+
+    def __check_init__(self):
+        name = type(self).__name__
+        for argument in ("rank", "width", "depth", "frequencies"):
+            if hasattr(self, argument):
+                whole(f"{name}: {argument}", getattr(self, argument))
+        one_of(f"{name}: body", self.body, ("modified", "mlp"))
+        one_of(f"{name}: activation", self.activation, jets.ACTIVATIONS)
+        if self.steepness is not None:
+            finite(f"{name}: steepness", self.steepness, positive=True)
+
+    def _axes(self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]) -> tuple[Axis, ...]:
+        periodic = set(periodic)
+        return tuple(Axis(*box[a], self.scaled, self.frequencies if a in periodic else 0, tuple(w)) for a, w in zip(box.axes, walls))
+
+    def _body(self, key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, dtype: Any) -> MLP | ModifiedMLP:
+        k_first, k_out, *k_hidden = jax.random.split(key, self.depth + 1)
+        hidden = tuple(glorot(k, batch, self.width, self.width, dtype) for k in k_hidden)
+        out = glorot(k_out, batch, self.width, outputs, dtype)
+        if self.body == "mlp":
+            first = first_layer(k_first, batch, inputs, self.width, self.steepness, dtype)
+            return MLP((first, *hidden), out, self.activation)
+        three = [first_layer(k, batch, inputs, self.width, self.steepness, dtype) for k in jax.random.split(k_first, 3)]
+        first = Layer(*(jnp.concatenate([getattr(layer, part) for layer in three], -1) for part in ("weight", "bias")))
+        return ModifiedMLP(first, hidden, out, self.activation)
+
+
+class SPINN(_Architecture):
+    """A separable network: one body per axis, u = Σ_j Π_i f_ij(x_i).
+
+    Arguments: `rank` the number of products per field; `width` and `depth` of the hidden layers; `body` "modified" or
+    "mlp"; `activation` "tanh" or "sin"; `scaled` inputs in [-1, 1] (False: raw coordinates, as the paper has them);
+    `steepness` of the first layer's features over an axis (None: Glorot, as the paper has it); `frequencies` of the
+    encoding of periodic axes.
+    """
+
+    rank: int = eqx.field(static=True, default=32)
+
+    def build(self, key: PRNGKeyArray, box: Box, components: int = 1, periodic: Iterable[str] = (), walls: Sequence[Sequence[str]] | None = None, dtype: Any = jnp.float32) -> SeparableNetwork:
+        axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
+        body = self._body(key, (len(axes),), [a.inputs for a in axes], components * self.rank, dtype)
+        return SeparableNetwork(body, axes, components)
+
+
+class PINN(_Architecture):
+    """A pointwise network of all coordinates at once: the baseline. Arguments as for `SPINN`, less the rank."""
+
+    width: int = eqx.field(static=True, default=128)
+    depth: int = eqx.field(static=True, default=5)
+
+    def build(self, key: PRNGKeyArray, box: Box, components: int = 1, periodic: Iterable[str] = (), walls: Sequence[Sequence[str]] | None = None, dtype: Any = jnp.float32) -> PointwiseNetwork:
+        axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
+        body = self._body(key, (), [sum(a.inputs for a in axes)], components, dtype)
+        return PointwiseNetwork(body, axes, components)
+
+
+class SeparableNetwork(eqx.Module):
+    """A built SPINN. The weights of all axes are stacked, so that one batched pass serves them all."""
+
+    body: MLP | ModifiedMLP
+    axes: tuple[Axis, ...]
+    components: int = eqx.field(static=True)
+
+    def jets(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points rank"], ...]:
+        """Per axis: every component's factors and their derivatives up to `order`, from one pass over N·d coordinates.
+
+        Axes may have different numbers of points: the shorter ones are filled up for the pass and cut afterwards.
+        """
+        longest = max(len(c) for c in coordinates)
+        filled = [jnp.pad(c, (0, longest - len(c)), mode="edge") for c in coordinates]
+        widest = max(axis.inputs for axis in self.axes)
+        encoded = [axis.encode(x, order) for axis, x in zip(self.axes, filled)]
+        stacked = jnp.stack([jnp.pad(e, ((0, 0), (0, 0), (0, widest - e.shape[-1]))) for e in encoded])
+        features = self.body(stacked)  # (axes, orders, points, components * rank)
+        rank = features.shape[-1] // self.components
+        if any(wall for axis in self.axes for wall in axis.walls):
+            envelopes = jnp.stack([axis.envelope(x, order) for axis, x in zip(self.axes, filled)])
+            features = jets.multiply(features, jnp.repeat(envelopes, rank, axis=-1))
+        features = jets.derivatives(features).reshape(*features.shape[:-1], self.components, rank)
+        return tuple(jnp.moveaxis(f[:, : len(c)], -2, 0) for f, c in zip(features, coordinates))
+
+
+class PointwiseNetwork(eqx.Module):
+    """A built PINN."""
+
+    body: MLP | ModifiedMLP
+    axes: tuple[Axis, ...]
+    components: int = eqx.field(static=True)
+
+    def jets(self, points: Coordinates, along: Sequence[int], order: int) -> Float[Array, "along orders points components"]:
+        """Values and derivatives up to `order` along each of the axes `along`, at scattered points, in one pass."""
+
+        def direction(chosen: int, part: Callable[[Axis, Array, int], Jet]) -> list[Jet]:
+            each = []
+            for i, (axis, x) in enumerate(zip(self.axes, points)):
+                each.append(part(axis, x, order) if i == chosen else jets.constant(part(axis, x, 0)[0], order))
+            return each
+
+        encoded = jnp.stack([jnp.concatenate(direction(i, Axis.encode), -1) for i in along])
+        values = self.body(encoded)
+        if any(wall for axis in self.axes for wall in axis.walls):
+            for envelope in zip(*(direction(i, Axis.envelope) for i in along)):
+                values = jets.multiply(values, jnp.stack(envelope))
+        return jets.derivatives(values)
+
+    def derivatives(self, points: Coordinates, needed: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], Float[Array, "points components"]]:
+        """Every partial derivative in `needed` (a tuple of orders, one per axis)."""
+        needed = set(needed)
+        pure = {o for o in needed if sum(k > 0 for k in o) <= 1}
+        along = sorted({o.index(max(o)) for o in pure if any(o)}) or [0]
+        order = max((max(o) for o in pure), default=0)
+        out = {}
+        if pure:
+            passed = self.jets(points, along, order)
+            for o in pure:
+                axis = o.index(max(o)) if any(o) else along[0]
+                out[o] = passed[along.index(axis), max(o)]
+        for o in needed - pure:
+            out[o] = self._mixed(points, o)
+        return out
+
+    def _mixed(self, points: Coordinates, orders: tuple[int, ...]) -> Array:
+        """A mixed derivative: a jet along the axis of the highest order, differentiated along the others."""
+        main = orders.index(max(orders))
+
+        def function(at: Coordinates) -> Array:
+            return self.jets(at, [main], orders[main])[0, -1]
+
+        for axis, order in enumerate(orders):
+            for _ in range(order if axis != main else 0):
+                function = _along(function, axis)
+        return function(points)
+
+
+def _along(function: Callable[[Coordinates], Array], axis: int) -> Callable[[Coordinates], Array]:
+    def derivative(at: Coordinates) -> Array:
+        moved = lambda c: function((*at[:axis], c, *at[axis + 1 :]))  # noqa: E731
+        return jax.jvp(moved, (at[axis],), (jnp.ones_like(at[axis]),))[1]
+
+    return derivative
+
+
+NETWORKS: dict[str, Callable[..., SPINN | PINN]] = {
+    "spinn": lambda **options: SPINN(body="mlp", **options),
+    "spinn-mod": lambda **options: SPINN(body="modified", **options),
+    "pinn": lambda **options: PINN(body="mlp", **options),
+    "pinn-mod": lambda **options: PINN(body="modified", **options),
+}
+
+
+def network_name(network: SPINN | PINN) -> str:
+    """The command line's word for a network."""
+    if not isinstance(network, (SPINN, PINN)):
+        raise InputError(f"network must be a SPINN or a PINN, got {network!r}: write network=sx.SPINN(rank=32, width=64, depth=4)")
+    return type(network).__name__.lower() + ("-mod" if network.body == "modified" else "")

@@ -1,0 +1,5 @@
+"""Optimisers, one file each."""
+
+from .adam import Adam
+
+__all__ = ["Adam"]

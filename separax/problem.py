@@ -1,0 +1,452 @@
+"""A problem: an equation in a box with its conditions, checked as a whole before anything is computed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .domain import Box, Lattice, Points
+from .errors import InputError, finite, listed, nearest
+from .fields import Field, Key
+
+Value = Any  # a number, a function of coordinates by name, or an array on a lattice
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """`of` the fields equals `value` on the faces `on`: `Condition(0, on="x-", of=lambda u: u.x)`.
+
+    Arguments:
+        value: a number, a function of coordinates by name, or an array. An array lies on `lattice`, or, without one, on
+            the regular grid of the face (both ends included; one dimension per other axis, in the box's order).
+        on: a face or several: "x" both faces of x, "x-" the lower, "x+" the upper one. None: every face of every axis
+            but t.
+        of: a function of the fields (and coordinates) by name; the field itself if there is only one.
+        weight: factor of this term in the loss.
+        name: its name in the loss history.
+        hard: build the condition into the network exactly instead of penalising it (zero values, periodicity).
+        lattice: the coordinates of an array `value`, by axis.
+        mix: (a, b): the condition is a·F + b·∂F/∂n with the outward normal n, F being `of`.
+        jump: compare the two faces of an axis with each other instead of with a value.
+        points: scattered points, of shape (n, axes), instead of faces.
+    """
+
+    value: Value = 0.0
+    on: str | Sequence[str] | None = None
+    of: Callable[..., Field] | None = None
+    weight: float = 1.0
+    name: str = "condition"
+    hard: bool = False
+    lattice: Lattice | Mapping[str, Any] | None = None
+    mix: tuple[float, float] = (1.0, 0.0)
+    jump: bool = False
+    points: Any = None
+
+    def __post_init__(self):
+        if finite(f"{self.name}: weight", self.weight) < 0:
+            raise InputError(f"{self.name}: weight must not be negative, got {self.weight!r}")
+        for number in self.mix:
+            finite(f"{self.name}: a coefficient", number)
+
+
+def Initial(value: Value, of: Callable[..., Field] | None = None, *, on: str = "t-", weight: float = 1.0, hard: bool = False, lattice: Any = None, name: str = "initial") -> Condition:
+    """A value at the start of time; of its derivative with `of=lambda u: u.t`."""
+    return Condition(value, on, of, weight, name, hard, lattice)
+
+
+def Dirichlet(value: Value, on: str | Sequence[str] | None = None, of: Callable[..., Field] | None = None, *, weight: float = 1.0, hard: bool = False, lattice: Any = None, name: str = "dirichlet") -> Condition:
+    """A value on faces (all of space unless `on` says). `Dirichlet(0, hard=True)` builds zero in exactly."""
+    return Condition(value, on, of, weight, name, hard, lattice)
+
+
+def Neumann(value: Value, on: str | Sequence[str] | None = None, of: Callable[..., Field] | None = None, *, weight: float = 1.0, lattice: Any = None, name: str = "neumann") -> Condition:
+    """The derivative along the outward normal on faces: u.x on "x+", -u.x on "x-"."""
+    return Condition(value, on, of, weight, name, False, lattice, mix=(0.0, 1.0))
+
+
+def Robin(value: Value, a: float, b: float, on: str | Sequence[str] | None = None, of: Callable[..., Field] | None = None, *, weight: float = 1.0, lattice: Any = None, name: str = "robin") -> Condition:
+    """a·u + b·∂u/∂n = value on faces, n the outward normal."""
+    return Condition(value, on, of, weight, name, False, lattice, mix=(a, b))
+
+
+def Periodic(on: str | Sequence[str] | None = None, *, hard: bool = True, of: Callable[..., Field] | None = None, weight: float = 1.0, name: str = "periodic") -> Condition:
+    """The same on both faces of an axis: exactly, through the encoding of the axis, or (`hard=False`) as a penalty on the
+    jumps of the value and of its normal derivative."""
+    return Condition(0.0, on, of, weight, name, hard, jump=True)
+
+
+def Data(points: Any, values: Any, of: Callable[..., Field] | None = None, *, weight: float = 1.0, name: str = "data") -> Condition:
+    """Measured values at scattered points, shapes (n, axes) and (n,): for inverse problems, with `unknowns`."""
+    return Condition(values, None, of, weight, name, points=points)
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A condition as a problem has resolved it: one place, one operator, one value."""
+
+    condition: Condition
+    name: str
+    axis: str | None  # the axis whose faces this is on; None: scattered points
+    sides: str
+    operator: Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], Field]
+    value: Callable[[Mapping[str, Array], Mapping[str, Array]], Array]
+    fixed: Lattice | Points | None  # where the values of an array lie
+    needs: frozenset[Key] = field(default=frozenset())
+
+
+class Tracer:
+    """A source of values that only writes down what is asked of it."""
+
+    def __init__(self, axes: tuple[str, ...], shape: tuple[int, ...]):
+        self.axes, self.shape = axes, shape
+        self.needs: set[Key] = set()
+        self.merged: list[frozenset[Key]] = []
+
+    def values(self, terms: Mapping[Key, Any]) -> Array:
+        self.needs |= set(terms)
+        self.merged.append(frozenset(terms))
+        return jnp.zeros(self.shape)
+
+
+class Problem:
+    """An equation, its box and its conditions.
+
+    Arguments:
+        box: where it holds.
+        residual: a function of fields, coordinates and unknown coefficients, by name, that is zero where the equation
+            holds; a dict of such for a system.
+        conditions: `Initial`, `Dirichlet`, `Neumann`, `Robin`, `Periodic`, `Data`, or `Condition` for anything else.
+        fields: the names of the unknown functions.
+        reference: the true solution, a function of coordinates by name (for a system a dict of functions, or a
+            function returning a dict); used to measure errors, never for training.
+        unknowns: names and first guesses of unknown coefficients, found together with the solution.
+        name: what to call it in reports.
+    """
+
+    def __init__(
+        self,
+        box: Box,
+        residual: Callable[..., Any],
+        conditions: Sequence[Condition] = (),
+        *,
+        fields: Sequence[str] = ("u",),
+        reference: Any = None,
+        unknowns: Mapping[str, float] | None = None,
+        name: str | None = None,
+    ):
+        if not isinstance(box, Box):
+            raise InputError(f"Problem: box must be a Box, got {box!r}: write Box(t=(0, 1), x=(-1, 1))")
+        if not callable(residual):
+            raise InputError(f"Problem: residual must be a function of the fields and coordinates, got {residual!r}")
+        self.box, self.residual = box, residual
+        self.fields = (fields,) if isinstance(fields, str) else tuple(fields)
+        self.unknowns = {k: finite(f"Problem: unknowns[{k!r}]", v) for k, v in (unknowns or {}).items()}
+        self.reference = reference
+        self.name = name or getattr(residual, "__name__", "problem").strip("<>")
+        self._check_names()
+        self._arguments = parameters(residual, self._pool, "residual")
+        if isinstance(conditions, Condition):
+            conditions = (conditions,)
+        self.conditions = tuple(conditions)
+        for condition in self.conditions:
+            if not isinstance(condition, Condition):
+                raise InputError(f"Problem: conditions holds {condition!r}: write e.g. Initial(f), Dirichlet(0) or Condition(value, on='x-')")
+        self._trace_residual()
+        self.periodic, self.walls = self._built_in()
+        self.terms = self._resolve()
+        self._check_reference()
+
+    # --- names and functions -----------------------------------------------------------------------------------
+
+    @property
+    def _pool(self) -> dict[str, tuple[str, ...]]:
+        return {"field": self.fields, "coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the loss terms: residuals first, then conditions."""
+        return self.residuals + tuple(dict.fromkeys(term.name for term in self.terms))
+
+    def _check_names(self) -> None:
+        if not self.fields:
+            raise InputError("Problem: fields is empty: name at least one unknown function, fields=('u',)")
+        seen: dict[str, str] = {}
+        for kind, names in self._pool.items():
+            for name in names:
+                if not isinstance(name, str) or not name.isidentifier():
+                    raise InputError(f"Problem: {name!r} cannot name a {kind}: write a plain word such as 'u'")
+                if name in seen:
+                    raise InputError(f"Problem: {name!r} names both a {seen[name]} and a {kind}: rename one of them")
+                seen[name] = kind
+
+    def field_map(self, source: Any) -> dict[str, Field]:
+        """The fields by name, reading their values from `source`."""
+        zero = (0,) * self.box.dimension
+        return {name: Field(source, {(i, zero): 1.0}, name=name) for i, name in enumerate(self.fields)}
+
+    def evaluate(self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Array]:
+        """The residuals by name, as values of the source's shape."""
+        result = call(self.residual, self._arguments, {**self.field_map(source), **coordinates, **unknowns}, "residual")
+        return {name: values_of(r, source.shape, name if name == "residual" else f"residual {name!r}") for name, r in _by_name(result).items()}
+
+    def _example(self) -> tuple[Tracer, dict[str, Any], dict[str, Any]]:
+        """A lattice of a different length along each axis, to run functions on without computing anything."""
+        shape = tuple(range(2, 2 + self.box.dimension))
+        lattice = {a: jax.ShapeDtypeStruct(tuple(n if i == j else 1 for j in range(len(shape))), jnp.float32) for i, (a, n) in enumerate(zip(self.box.axes, shape))}
+        return Tracer(self.box.axes, shape), lattice, {k: jax.ShapeDtypeStruct((), jnp.float32) for k in self.unknowns}
+
+    def _trace_residual(self) -> None:
+        tracer, coordinates, unknowns = self._example()
+        found = jax.eval_shape(lambda c, k: self.evaluate(tracer, c, k), coordinates, unknowns)
+        self.residuals: tuple[str, ...] = tuple(found)
+        self.needs = frozenset(tracer.needs)
+        self.merges = tuple(tracer.merged)
+        if not self.needs:
+            raise InputError(f"residual depends on no field; it must be an expression of {listed(self.fields)} that is zero where the equation holds")
+
+    def _check_reference(self) -> None:
+        if self.reference is None:
+            return
+        _, coordinates, _ = self._example()
+        jax.eval_shape(lambda c: self.reference_values(c, None), coordinates)
+
+    def reference_values(self, coordinates: Mapping[str, Array], shape: tuple[int, ...] | None) -> dict[str, Array]:
+        """The reference by field name, at the coordinates."""
+        shape = shape or jnp.broadcast_shapes(*(jnp.shape(c) for c in coordinates.values()))
+
+        def one(function: Any, argument: str) -> Any:
+            if not callable(function):
+                return jnp.asarray(function)
+            return call(function, parameters(function, {"coordinate": self.box.axes}, argument), coordinates, argument)
+
+        if isinstance(self.reference, Mapping):
+            found = {k: one(f, f"reference[{k!r}]") for k, f in self.reference.items()}
+        else:
+            found = one(self.reference, "reference")
+            if not isinstance(found, Mapping):
+                if len(self.fields) > 1:
+                    raise InputError(f"reference: one function for the fields {listed(self.fields)}: write a dict, reference={{{self.fields[0]!r}: …}}, or let it return one")
+                found = {self.fields[0]: found}
+        for k in found:
+            if k not in self.fields:
+                raise InputError(f"reference: {k!r} is not a field; the fields are {listed(self.fields)}.{nearest(k, self.fields)}")
+        return {k: jnp.broadcast_to(_fits(jnp.asarray(v), shape, f"reference {k!r}"), shape) for k, v in found.items()}
+
+    # --- conditions --------------------------------------------------------------------------------------------
+
+    def _faces(self, condition: Condition) -> dict[str, str]:
+        if condition.on is None:
+            if not self.box.space:
+                raise InputError(f"{condition.name}: {self.box!r} has no axis but t; say where, on='t-'")
+            return self.box.faces(self.box.space)
+        if condition.on == "t-" and "t" not in self.box.axes:
+            raise InputError(f"{condition.name}: there is no time axis 't' in {self.box!r}; say which face it is on, e.g. on={self.box.axes[0] + '-'!r}")
+        return self.box.faces(condition.on, f"{condition.name}: on")
+
+    def _operator(self, condition: Condition) -> Callable[..., Field]:
+        if condition.of is None:
+            if len(self.fields) > 1:
+                raise InputError(f"{condition.name}: which of the fields {listed(self.fields)}? Write of=lambda {self.fields[0]}: {self.fields[0]}")
+            return lambda fields, coordinates, unknowns: fields[self.fields[0]]
+        if not callable(condition.of):
+            raise InputError(f"{condition.name}: of must be a function of the fields, got {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}")
+        names = parameters(condition.of, self._pool, f"{condition.name}: of")
+        return lambda fields, coordinates, unknowns: call(condition.of, names, {**fields, **coordinates, **unknowns}, f"{condition.name}: of")
+
+    def _trace_operator(self, condition: Condition, operator: Callable[..., Field], axis: str | None) -> tuple[frozenset[Key], dict[Key, float] | None]:
+        """What an operator needs, and its terms if it is a plain combination of derivatives."""
+        tracer, coordinates, unknowns = self._example()
+        plain: list[dict[Key, float] | None] = []
+
+        def run(c, k):
+            result = operator(self.field_map(tracer), c, k)
+            plain.append(dict(result._terms) if isinstance(result, Field) and result._known is None else None)
+            values_of(result, tracer.shape, f"{condition.name}: of")
+            if axis is not None and (condition.mix[1] or condition.jump):
+                if not isinstance(result, Field):
+                    raise InputError(f"{condition.name}: of must return a field, so that it can be differentiated along the normal; got {result!r}")
+                values_of(result.d(**{axis: 1}), tracer.shape, f"{condition.name}: of")
+            return 0
+
+        jax.eval_shape(run, coordinates, unknowns)
+        if not tracer.needs:
+            raise InputError(f"{condition.name}: of depends on no field; write an expression of {listed(self.fields)}")
+        return frozenset(tracer.needs), plain[0]
+
+    def _built_in(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Hard conditions: the periodic axes, and per axis and field the sides on which it is zero by construction."""
+        periodic: list[str] = []
+        walls = [[""] * len(self.fields) for _ in self.box.axes]
+        for condition in (c for c in self.conditions if c.hard):
+            faces = self._faces(condition)
+            if condition.jump:
+                if condition.of is not None:
+                    raise InputError(f"{condition.name}: built in, it makes every field periodic; for one operator alone write hard=False")
+                periodic += [axis for axis in faces if axis not in periodic]
+                continue
+            operator = self._operator(condition)
+            _, plain = self._trace_operator(condition, operator, None)
+            zero = (0,) * self.box.dimension
+            if not (np.isscalar(condition.value) and condition.value == 0) or condition.mix != (1.0, 0.0) or plain is None or len(plain) != 1 or next(iter(plain))[1] != zero:
+                raise InputError(f"{condition.name}: hard=True builds in the value 0 of one field only: write Dirichlet(0, hard=True), or hard=False for other values")
+            component = next(iter(plain))[0]
+            for axis, sides in faces.items():
+                place = walls[self.box.index(axis)]
+                place[component] = "".join(s for s in "-+" if s in place[component] + sides)
+        for axis in periodic:
+            if any(walls[self.box.index(axis)]):
+                raise InputError(f"conditions: {axis} is both periodic and zero on a face by construction: use hard=False for one of the two")
+        return tuple(periodic), tuple(tuple(w) for w in walls)
+
+    def _resolve(self) -> tuple[Term, ...]:
+        """Conditions as loss terms, one per axis they act on."""
+        found: list[Term] = []
+        used = set(self.residuals)
+        for condition in (c for c in self.conditions if not c.hard):
+            operator = self._operator(condition)
+            name, n = condition.name, 1
+            while name in used:
+                n += 1
+                name = f"{condition.name} {n}"
+            used.add(name)
+            if condition.points is not None:
+                needs, _ = self._trace_operator(condition, operator, None)
+                points = Points.of(self.box, condition.points, f"{name}: points")
+                values = np.asarray(condition.value)
+                if values.shape != points.shape:
+                    raise InputError(f"{name}: {points.shape[0]} points but values of shape {values.shape}: give one number per point, shape ({points.shape[0]},)")
+                found.append(Term(condition, name, None, "", operator, lambda c, k, v=values: v, points, needs))
+                continue
+            faces = self._faces(condition)
+            for axis, sides in faces.items():
+                if condition.jump and sides != "-+":
+                    raise InputError(f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}")
+                needs, _ = self._trace_operator(condition, operator, axis)
+                value, fixed = self._value(replace(condition, name=name), faces, axis, sides)
+                found.append(Term(condition, name, axis, sides, operator, value, fixed, needs))
+        return tuple(found)
+
+    def _value(self, condition: Condition, faces: dict[str, str], axis: str, sides: str) -> tuple[Callable[..., Array], Lattice | None]:
+        value, name = condition.value, f"{condition.name}: value"
+        if callable(value):
+            names = parameters(value, {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)}, name)
+            tracer, coordinates, unknowns = self._example()
+            place = self.box.index(axis)
+            coordinates[axis] = jax.ShapeDtypeStruct((1,) * self.box.dimension, jnp.float32)
+            shape = tuple(1 if i == place else n for i, n in enumerate(tracer.shape))
+
+            def evaluate(c, k):
+                return jnp.asarray(call(value, names, {**c, **k}, name))
+
+            _fits(jax.eval_shape(evaluate, coordinates, unknowns), shape, name)
+            return evaluate, None
+        try:
+            array = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError(f"{name} must be a number, a function of coordinates or an array, got {value!r}") from None
+        if not np.all(np.isfinite(array)):
+            raise InputError(f"{name} holds numbers that are not finite")
+        if array.ndim == 0:
+            return (lambda c, k: jnp.asarray(array)), None
+        others = [a for a in self.box.axes if a != axis]
+        if len(faces) > 1 or len(sides) > 1:
+            raise InputError(f"{name} is an array, which belongs to one face; this condition is on {listed(a + s for a, ss in faces.items() for s in ss)}: write one condition per face")
+        given = condition.lattice
+        if given is None:
+            if array.ndim != len(others):
+                raise InputError(f"{name} is an array of shape {array.shape}, but the face {axis + sides} has the axes {listed(others)}: give it one dimension per axis, in this order")
+            periodic = {a for c in self.conditions if c.jump for a in self._faces(c)}
+            grid = {a: np.linspace(*self.box[a], n, endpoint=a not in periodic) for a, n in zip(others, array.shape)}
+        else:
+            by_axis = dict(zip(given.axes, given.coordinates)) if isinstance(given, Lattice) else dict(given)
+            if set(by_axis) - {axis} != set(others):
+                raise InputError(f"{condition.name}: lattice names {listed(by_axis)}, but the face {axis + sides} has the axes {listed(others)}")
+            grid = {a: np.asarray(by_axis[a], dtype=float) for a in others}
+            shape = tuple(len(c) for c in grid.values())
+            if array.shape != shape:
+                raise InputError(f"{name} has shape {array.shape}, but its lattice ({listed(others)}) has {shape}: give one number per lattice point")
+        coordinates = grid | {axis: np.array(self.box.ends(axis, sides))}
+        full = np.expand_dims(array, self.box.index(axis))
+        return (lambda c, k: jnp.asarray(full)), Lattice(**{a: coordinates[a] for a in self.box.axes})
+
+    def __repr__(self) -> str:
+        return f"Problem({self.name!r}, {self.box!r}, fields={self.fields}, terms={self.names})"
+
+
+# --- calling what users wrote -----------------------------------------------------------------------------------------
+
+
+def parameters(function: Callable[..., Any], pool: Mapping[str, Sequence[str]], argument: str) -> list[tuple[str, bool]]:
+    """The names a function asks for (and whether by position only), each of them in `pool`."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise InputError(f"{argument}: cannot see the parameters of {function!r}: wrap it, e.g. lambda x: …") from None
+    known = [name for names in pool.values() for name in names]
+    found = []
+    for p in signature.parameters.values():
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            continue
+        if p.name in known:
+            found.append((p.name, p.kind is p.POSITIONAL_ONLY))
+        elif p.default is p.empty:
+            kinds = "; ".join(f"{kind}s: {listed(names)}" for kind, names in pool.items())
+            raise InputError(f"{argument}: its parameter {p.name!r} is not known here ({kinds}).{nearest(p.name, known)}")
+    return found
+
+
+def call(function: Callable[..., Any], names: Sequence[tuple[str, bool]], pool: Mapping[str, Any], argument: str) -> Any:
+    """Calls a user's function with what it names, and turns JAX's complaints about it into advice."""
+    positional = [pool[name] for name, only in names if only]
+    try:
+        return function(*positional, **{name: pool[name] for name, only in names if not only})
+    except jax.errors.TracerArrayConversionError as error:
+        raise InputError(f"{argument}: a NumPy function was given a coordinate or an array: write jnp.sin(x) instead of np.sin(x)") from error
+    except jax.errors.ConcretizationTypeError as error:
+        raise InputError(f"{argument}: Python's if, float() or bool() on coordinates or fields: write jnp.where(condition, a, b) instead") from error
+    except InputError:
+        raise
+    except TypeError as error:
+        if "Field" in str(error):
+            raise InputError(f"{argument}: a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of jnp.sin(u) ({error})") from error
+        raise InputError(f"{argument}: {error}") from error
+    except ValueError as error:
+        raise InputError(f"{argument}: {error}") from error
+
+
+def _by_name(result: Any) -> dict[str, Any]:
+    if isinstance(result, Mapping):
+        if not result:
+            raise InputError("residual returned an empty dict: return {'name': expression, …}")
+        return {str(k): v for k, v in result.items()}
+    if isinstance(result, (tuple, list)):
+        return {f"residual {i + 1}": r for i, r in enumerate(result)}
+    return {"residual": result}
+
+
+def values_of(result: Any, shape: tuple[int, ...], argument: str) -> Array:
+    """An expression's values, refused unless there is one per point."""
+    try:
+        values = result.value if isinstance(result, Field) else jnp.asarray(result)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{argument} must return an expression of the fields, got {result!r} ({error})") from None
+    if values.shape != tuple(shape):
+        raise InputError(f"{argument} returned an array of shape {values.shape} where there is one value per point, {tuple(shape)}: return an expression of the fields, without sums or reshapes")
+    return values
+
+
+def _fits(values: Any, shape: tuple[int, ...], argument: str) -> Any:
+    try:
+        fits = jnp.broadcast_shapes(values.shape, shape) == tuple(shape)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InputError(f"{argument} has shape {values.shape}, which does not broadcast to the points' {tuple(shape)}: return one value per point, as jnp expressions of the coordinates do")
+    return values

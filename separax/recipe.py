@@ -1,0 +1,66 @@
+"""How to solve a problem: network, points, steps, optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+
+from .domain import Sampler, Uniform
+from .errors import InputError, finite, listed, nearest, one_of, whole
+from .networks import PINN, SPINN, network_name
+from .optimisers import Adam
+from .problem import Problem
+
+PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to solve a problem.
+
+    Arguments:
+        network: `SPINN(…)` or `PINN(…)`.
+        points: per axis: one number for all, a dict by axis, or one number per axis. A pointwise network gets as many
+            scattered points as the lattice would have.
+        steps: of the optimiser.
+        optimiser: `Adam(rate, schedule)`.
+        sampler: `Uniform`, `Grid` or `GaussLegendre`.
+        weights: factors of loss terms by name, on top of the conditions' own weights.
+        precision: "float32" (with full-precision products) or "float64".
+    """
+
+    network: SPINN | PINN = field(default_factory=lambda: SPINN(rank=32, width=64, depth=3))
+    points: int | Mapping[str, int] | Sequence[int] = 32
+    steps: int = 20_000
+    optimiser: Adam = Adam(5e-3, "cosine")
+    sampler: Sampler = field(default_factory=Uniform)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    precision: str = "float32"
+
+    def __post_init__(self):
+        network_name(self.network)
+        object.__setattr__(self, "steps", whole("steps", self.steps))
+        one_of("precision", self.precision, PRECISIONS)
+        if not isinstance(self.points, (Mapping, Sequence)) or isinstance(self.points, str):
+            whole("points", self.points)
+        if not hasattr(self.optimiser, "transform"):
+            raise InputError(f"optimiser must be an optimiser, got {self.optimiser!r}: write optimiser=sx.Adam(1e-3)")
+        if not isinstance(self.sampler, Sampler):
+            raise InputError(f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}")
+        for name, weight in self.weights.items():
+            finite(f"weights[{name!r}]", weight)
+
+    @property
+    def dtype(self) -> Any:
+        return PRECISIONS[self.precision]
+
+    def check(self, problem: Problem) -> None:
+        """Refuses what does not fit the problem."""
+        problem.box.counts(self.points)
+        for name in self.weights:
+            if name not in problem.names:
+                raise InputError(f"weights: there is no loss term {name!r}; the terms are {listed(problem.names)}.{nearest(name, problem.names)}")
+        self.optimiser.transform(self.steps)

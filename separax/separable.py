@@ -1,0 +1,261 @@
+"""Sums of products of one-dimensional functions, as a type with an algebra.
+
+    u(x₁ … x_d) = Σ_j Π_i f_ij(x_i)
+
+A `Separable` holds the factors f_ij sampled along each axis together with their derivatives ("jets"). Sums,
+products, derivatives, integrals and inner products of such functions act on the factors; the lattice of N^d values
+is made only when it is asked for, and then by one matrix product wherever the terms allow it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from .domain import Lattice
+from .errors import DerivativeError, InputError, listed, whole
+
+# On a GPU a float32 product is done in TF32 (10 bits) unless full precision is asked for, and residuals feel it.
+PRECISION = lax.Precision.HIGHEST
+
+Orders = tuple[int, ...]  # how often to differentiate along each axis
+Terms = Mapping[Orders, Any]  # a linear differential operator: Σ coefficient · ∂^orders
+
+
+class Separable(eqx.Module):
+    """A separable function sampled along each axis: `jets[i]` has shape (derivatives, points, rank).
+
+    `weights[i]` are quadrature weights along axis i, or None; integrals, inner products and norms need them.
+    """
+
+    axes: tuple[str, ...] = eqx.field(static=True)
+    jets: tuple[Float[Array, "order points rank"], ...]
+    weights: tuple[Float[Array, " points"] | None, ...]
+
+    def __init__(self, axes: Iterable[str], jets: Iterable[Array], weights: Iterable[Array | None] | None = None):
+        self.axes, self.jets = tuple(axes), tuple(jets)
+        self.weights = tuple(weights) if weights is not None else (None,) * len(self.axes)
+        if not len(self.axes) == len(self.jets) == len(self.weights) > 0:
+            raise InputError(f"Separable: {len(self.axes)} axes, {len(self.jets)} factors and {len(self.weights)} weights: give one of each per axis")
+        for axis, jet in zip(self.axes, self.jets):
+            if jnp.ndim(jet) != 3 or jet.shape[2] != self.jets[0].shape[2]:
+                raise InputError(f"Separable: the factors of {axis} have shape {jnp.shape(jet)}: write (derivatives, points, rank), the same rank on every axis")
+
+    @classmethod
+    def of(cls, lattice: Lattice, **factors: Array) -> Separable:
+        """From values alone: one array of shape (points, rank) per axis of the lattice."""
+        return cls(lattice.axes, (jnp.asarray(factors[axis])[None] for axis in lattice.axes), lattice.weights)
+
+    @property
+    def rank(self) -> int:
+        return self.jets[0].shape[2]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(jet.shape[1] for jet in self.jets)
+
+    @property
+    def orders(self) -> Orders:
+        """The highest derivative carried along each axis."""
+        return tuple(jet.shape[0] - 1 for jet in self.jets)
+
+    def _like(self, jets: Iterable[Array]) -> Separable:
+        return Separable(self.axes, jets, self.weights)
+
+    def _check_same_points(self, other: Separable, what: str) -> None:
+        if self.axes != other.axes or self.shape != other.shape:
+            raise InputError(f"{what}: ({listed(self.axes)}) on {self.shape} points and ({listed(other.axes)}) on {other.shape}: sample both on one lattice")
+
+    # --- the algebra -------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Separable) -> Separable:
+        if not isinstance(other, Separable):
+            return NotImplemented
+        self._check_same_points(other, "sum")
+        return self._like(jnp.concatenate([a[: len(b)], b[: len(a)]], -1) for a, b in zip(self.jets, other.jets))
+
+    def __neg__(self) -> Separable:
+        return self * -1.0
+
+    def __sub__(self, other: Separable) -> Separable:
+        return self + (-other) if isinstance(other, Separable) else NotImplemented
+
+    def __mul__(self, other: Any) -> Separable:
+        if isinstance(other, Separable):
+            self._check_same_points(other, "product")
+            return self._like(leibniz(a, b) for a, b in zip(self.jets, other.jets))
+        if jnp.ndim(other) != 0:
+            return NotImplemented
+        return self._like((self.jets[0] * other, *self.jets[1:]))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Separable:
+        return self * (1.0 / other)
+
+    def derivative(self, **orders: int) -> Separable:
+        """`u.derivative(x=2, t=1)`: differentiates the factors, nothing else."""
+        for axis, order in orders.items():
+            if axis not in self.axes:
+                raise DerivativeError(f"derivative: there is no axis {axis!r}; the axes are {listed(self.axes)}")
+            if whole(f"derivative: {axis}", order, 0) > (held := self.orders[self.axes.index(axis)]):
+                raise DerivativeError(f"derivative: order {order} along {axis}, but the factors carry {held}: sample them with more derivatives")
+        return self._like(jet[orders.get(axis, 0) :] for axis, jet in zip(self.axes, self.jets))
+
+    def integral(self, *axes: str) -> Separable | Array:
+        """The integral over the named axes (all of them if none is named): a Separable on the others, or a number."""
+        for axis in axes:
+            if axis not in self.axes:
+                raise InputError(f"integral: there is no axis {axis!r}; the axes are {listed(self.axes)}")
+        gone = axes or self.axes
+        scale = jnp.ones(self.rank, self.jets[0].dtype)
+        for axis, jet, weights in zip(self.axes, self.jets, self._weights(gone)):
+            if axis in gone:
+                scale = scale * jnp.matmul(weights, jet[0], precision=PRECISION)
+        left = [i for i, axis in enumerate(self.axes) if axis not in gone]
+        if not left:
+            return jnp.sum(scale)
+        jets = [self.jets[i] for i in left]
+        return Separable([self.axes[i] for i in left], [jets[0] * scale, *jets[1:]], [self.weights[i] for i in left])
+
+    def _weights(self, needed: Iterable[str]) -> list[Array]:
+        for axis, weights in zip(self.axes, self.weights):
+            if weights is None and axis in needed:
+                raise InputError(f"integral: no quadrature weights along {axis}: sample on separax.quadrature(box, points)")
+        return [w if w is not None else jnp.ones(n, self.jets[0].dtype) for w, n in zip(self.weights, self.shape)]
+
+    def inner(self, other: Separable) -> Array:
+        """∫ u v over the box, from one Gram matrix per axis: O(N rank²) work, no lattice."""
+        self._check_same_points(other, "inner product")
+        gram = jnp.ones((self.rank, other.rank), self.jets[0].dtype)
+        for a, b, w in zip(self.jets, other.jets, self._weights(self.axes)):
+            gram = gram * jnp.matmul((a[0] * w[:, None]).T, b[0], precision=PRECISION)
+        return jnp.sum(gram)
+
+    def norm(self) -> Array:
+        """√∫ u² without a lattice and without squaring the rounding error.
+
+        √inner(u, u) loses everything below √ε of the size of the single terms, which in float32 is 3e-4: the norm of
+        a small difference of large terms comes out as 0. Here the factors are orthogonalised axis by axis (a QR of a
+        tensor train), so that the error stays near ε of the size of the terms.
+        """
+        weights = self._weights(self.axes)
+        carried = jnp.ones((1, self.rank), self.jets[0].dtype)  # rows: an orthonormal basis of the axes so far
+        for jet, w in zip(self.jets, weights):
+            factor = jet[0] * jnp.sqrt(w)[:, None]
+            if factor.shape[0] > self.rank:
+                factor = jnp.linalg.qr(factor, mode="r")
+            carried = khatri_rao([carried, factor])
+            if carried.shape[0] > self.rank:
+                carried = jnp.linalg.qr(carried, mode="r")
+        return jnp.linalg.norm(jnp.sum(carried, axis=1))
+
+    # --- values ------------------------------------------------------------------------------------------------
+
+    def values(self) -> Array:
+        """On the lattice: an array with one dimension per axis."""
+        return merge([(self, {(0,) * len(self.axes): 1.0})])
+
+    def at_points(self) -> Array:
+        """At scattered points: every axis sampled at the same number of points, taken together one by one."""
+        if len(set(self.shape)) > 1:
+            raise InputError(f"at_points: the axes are sampled at {self.shape} points: give every axis one coordinate per point")
+        return merge_at_points([(self, {(0,) * len(self.axes): 1.0})])
+
+
+def leibniz(a: Array, b: Array) -> Array:
+    """Jets of all products of a column of `a` with a column of `b`: (fg)⁽ᵏ⁾ = Σ binom(k, j) f⁽ʲ⁾ g⁽ᵏ⁻ʲ⁾."""
+    order = min(len(a), len(b))
+    outer = [[(a[i][:, :, None] * b[j][:, None, :]).reshape(a.shape[1], -1) for j in range(order - i)] for i in range(order)]
+    return jnp.stack([sum(math.comb(k, j) * outer[j][k - j] for j in range(k + 1)) for k in range(order)])
+
+
+def khatri_rao(factors: Sequence[Array]) -> Array:
+    """Column-wise outer product: (n₁, r), (n₂, r), … → (n₁ n₂ …, r)."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = (product[:, None, :] * factor[None, :, :]).reshape(-1, product.shape[-1])
+    return product
+
+
+def merge(parts: Sequence[tuple[Separable, Terms]]) -> Array:
+    """Σ over parts of Σ coefficient · ∂^orders u, on the lattice, in one matrix product.
+
+    The axes are split into a left and a right group. Terms that share their right factor are added on the left before
+    anything is multiplied (or the other way round), so the inner dimension of the product is the rank times the number
+    of *distinct* factors on one side: the Laplacian in three axes costs two ranks, not three.
+    """
+    parts = [(u, terms) for u, terms in parts if terms]
+    shape = parts[0][0].shape
+    if len(shape) == 1:
+        return sum(jnp.sum(_add(u, terms), axis=1) for u, terms in parts)
+    split = best_split(shape, [(u.rank, tuple(terms)) for u, terms in parts])
+    left, right = [], []
+    for u, terms in parts:
+        heads, tails = group(terms, split)
+        if len(tails) <= len(heads):
+            for tail, by_head in tails.items():
+                left.append(_side(u, 0, split, by_head))
+                right.append(_side(u, split, len(shape), {tail: 1.0}))
+        else:
+            for head, by_tail in heads.items():
+                left.append(_side(u, 0, split, {head: 1.0}))
+                right.append(_side(u, split, len(shape), by_tail))
+    return jnp.matmul(jnp.concatenate(left, 1), jnp.concatenate(right, 1).T, precision=PRECISION).reshape(shape)
+
+
+def group(terms: Terms, split: int) -> tuple[dict[Orders, dict[Orders, Any]], dict[Orders, dict[Orders, Any]]]:
+    """The terms by their left orders and by their right orders."""
+    heads: dict[Orders, dict[Orders, Any]] = {}
+    tails: dict[Orders, dict[Orders, Any]] = {}
+    for orders, coefficient in terms.items():
+        head, tail = orders[:split], orders[split:]
+        heads.setdefault(head, {})[tail] = coefficient
+        tails.setdefault(tail, {})[head] = coefficient
+    return heads, tails
+
+
+def best_split(shape: tuple[int, ...], parts: Sequence[tuple[int, Sequence[Orders]]]) -> int:
+    """Where to cut the axes in two: the least work among the cuts whose larger side stays near the smallest possible."""
+    sides = {s: (math.prod(shape[:s]), math.prod(shape[s:])) for s in range(1, len(shape))}
+    smallest = min(max(pair) for pair in sides.values())
+
+    def work(split: int) -> float:
+        total = 0.0
+        for rank, orders in parts:
+            heads, tails = group(dict.fromkeys(orders), split)
+            blocks = min(len(heads), len(tails))
+            built = sides[split][0 if len(tails) <= len(heads) else 1] * len(orders)
+            total += rank * (blocks * (math.prod(shape) + sum(sides[split])) + built)
+        return total
+
+    return min((s for s in sides if max(sides[s]) <= 2 * smallest), key=lambda s: (work(s), -s))
+
+
+def _side(u: Separable, start: int, stop: int, terms: Mapping[Orders, Any]) -> Array:
+    """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`."""
+    total = None
+    for orders, coefficient in terms.items():
+        factors = [jet[order] for jet, order in zip(u.jets[start:stop], orders)]
+        if not (isinstance(coefficient, float) and coefficient == 1.0):
+            # on the smallest factor: scaling there costs the least
+            small = min(range(len(factors)), key=lambda i: factors[i].shape[0])
+            factors[small] = factors[small] * jnp.asarray(coefficient, factors[small].dtype)
+        product = khatri_rao(factors)
+        total = product if total is None else total + product
+    return total
+
+
+def _add(u: Separable, terms: Terms) -> Array:
+    return sum(coefficient * math.prod(jet[order] for jet, order in zip(u.jets, orders)) for orders, coefficient in terms.items())
+
+
+def merge_at_points(parts: Sequence[tuple[Separable, Terms]]) -> Array:
+    """`merge` at scattered points: Σ_j Π_i f_ij(x_i), all axes sampled at the same points."""
+    return sum(jnp.sum(_add(u, terms), axis=1) for u, terms in parts if terms)

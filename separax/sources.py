@@ -1,0 +1,99 @@
+"""Values of fields from a network, on lattices and at scattered points.
+
+`sources` runs a network once for all the places where values are wanted: a separable network sees every distinct
+coordinate of an axis one time, whether the interior, a face or a data grid asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .domain import Lattice, Points, flatten
+from .fields import Key, Source
+from .networks import PointwiseNetwork, SeparableNetwork
+from .separable import Separable, merge, merge_at_points
+
+Place = Lattice | Points
+
+
+class SeparableSource:
+    """Formal combinations merged from factors."""
+
+    def __init__(self, components: Sequence[Separable], place: Place):
+        self.components, self.place = components, place
+        self.axes, self.shape = place.axes, place.shape
+        self._made: dict[Any, Array] = {}
+
+    def values(self, terms: Mapping[Key, Any]) -> Array:
+        key = _hashable(terms)
+        if key is not None and key in self._made:
+            return self._made[key]
+        by_component = [{o: c for (i, o), c in terms.items() if i == component} for component in range(len(self.components))]
+        together = merge if isinstance(self.place, Lattice) else merge_at_points
+        values = together(list(zip(self.components, by_component)))
+        if key is not None:
+            self._made[key] = values
+        return values
+
+
+class PointwiseSource:
+    """Formal combinations added up from derivatives at each point."""
+
+    def __init__(self, derivatives: Mapping[tuple[int, ...], Array], place: Place):
+        self.derivatives, self.axes, self.shape = derivatives, place.axes, place.shape
+
+    def values(self, terms: Mapping[Key, Any]) -> Array:
+        return sum(c * self.derivatives[orders][:, i] for (i, orders), c in terms.items()).reshape(self.shape)
+
+
+def _hashable(terms: Mapping[Key, Any]) -> Any:
+    """A key for terms whose coefficients are plain numbers; None where one is traced."""
+    return frozenset(terms.items()) if all(isinstance(c, float) for c in terms.values()) else None
+
+
+class Rows:
+    """The coordinates of one axis wanted by several places, each array once."""
+
+    def __init__(self):
+        self.arrays: list[Array] = []
+        self.slices: dict[int, slice] = {}
+        self.length = 0
+
+    def add(self, coordinates: Array) -> slice:
+        if id(coordinates) not in self.slices:
+            self.slices[id(coordinates)] = slice(self.length, self.length + len(coordinates))
+            self.arrays.append(coordinates)
+            self.length += len(coordinates)
+        return self.slices[id(coordinates)]
+
+    def all(self, dtype: Any) -> Array:
+        return jnp.concatenate([jnp.asarray(a, dtype) for a in self.arrays]) if len(self.arrays) > 1 else jnp.asarray(self.arrays[0], dtype)
+
+
+def highest(needs: Iterable[Key]) -> int:
+    return max((max(orders) for _, orders in needs), default=0)
+
+
+def sources(network: SeparableNetwork | PointwiseNetwork, places: Sequence[Place], needs: Sequence[Iterable[Key]]) -> list[Source]:
+    """One source per place, each able to give the derivatives in `needs`."""
+    dtype = network.body.out.weight.dtype
+    if isinstance(network, PointwiseNetwork):
+        found: list[Source] = []
+        for place, wanted in zip(places, needs):
+            points = flatten(place) if isinstance(place, Lattice) else place
+            coordinates = tuple(jnp.asarray(c, dtype) for c in points.coordinates)
+            found.append(PointwiseSource(network.derivatives(coordinates, {o for _, o in wanted}), place))
+        return found
+    rows = [Rows() for _ in network.axes]
+    slices = [[r.add(c) for r, c in zip(rows, place.coordinates)] for place in places]
+    jets = network.jets(tuple(r.all(dtype) for r in rows), max(highest(wanted) for wanted in needs))
+    made: list[Source] = []
+    for place, cut in zip(places, slices):
+        weights = place.weights if isinstance(place, Lattice) else None
+        each = [Separable(place.axes, [jet[i][:, s] for jet, s in zip(jets, cut)], weights) for i in range(network.components)]
+        made.append(SeparableSource(each, place))
+    return made

@@ -1,0 +1,151 @@
+"""The training engine: many steps per launch, host work only between launches.
+
+    launch ─► rounds (one draw of points each) ─► looks (one check for the best parameters each) ─► steps
+
+A launch is one compiled program whose number of rounds is an argument, so that a run compiles once whatever its number
+of steps, and a launch can be as long as the time between two screen updates. Everything a step needs is a function of
+the state and its step number: a run stopped between launches and continued is the run that was never stopped.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .loss import Loss, Model
+
+LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
+ROUND = 100  # the longest stretch of steps on one draw of points between two syncs with the host
+HELD = 20_000  # steps of history a launch can hold
+
+
+class TrainState(eqx.Module):
+    """All that a run is at one step. Every leaf is an array, with a leading axis when several seeds are trained."""
+
+    model: Any
+    optimiser: Any
+    key: Array  # raw key data, so that it can be saved like any other array
+    step: Int[Array, ""]
+    best: Any
+    best_loss: Float[Array, ""]
+    best_step: Int[Array, ""]
+
+
+class Trainer:
+    """Compiles and runs the launches of one loss, for one seed or for several at once."""
+
+    def __init__(self, loss: Loss, seeds: int | None = None):
+        recipe = loss.recipe
+        self.loss, self.seeds, self.steps = loss, seeds, recipe.steps
+        self.every = recipe.sampler.every
+        # rounds and looks must divide the run, so that every launch is made of whole ones
+        self.round = math.gcd(recipe.steps, self.every or ROUND, ROUND) if recipe.steps % ROUND else math.gcd(self.every or ROUND, ROUND)
+        self.look = max(n for n in range(1, LOOK + 1) if self.round % n == 0)
+        self.held = max(1, HELD // self.round)
+        self.optimiser = recipe.optimiser.transform(recipe.steps)
+        self.traces = 0  # how often the launch was traced: once per run
+        self._static: Any = None
+
+    def init(self, key: PRNGKeyArray) -> TrainState:
+        """A fresh state; with several seeds, `key` holds one key each."""
+        build = self._init if self.seeds is None else jax.vmap(self._init)
+        return jax.jit(build)(key)
+
+    def _init(self, key: PRNGKeyArray) -> TrainState:
+        k_model, k_points = jax.random.split(key)
+        model, self._static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, k_model), eqx.is_array)
+        dtype = self.loss.recipe.dtype
+        return TrainState(
+            model, self.optimiser.init(model), jax.random.key_data(k_points), jnp.zeros((), jnp.int32),
+            model, jnp.asarray(jnp.inf, dtype), jnp.zeros((), jnp.int32),
+        )  # fmt: skip
+
+    def model(self, params: Any) -> Model:
+        """Parameters as they stand in a state, made whole again."""
+        return eqx.combine(params, self._static)
+
+    # --- the compiled part -------------------------------------------------------------------------------------
+
+    def _value(self, params: Any, places: Any) -> tuple[Array, Array]:
+        terms = self.loss(self.model(params), places)
+        return self.loss.total(terms), terms
+
+    def _round(self, state: TrainState) -> tuple[TrainState, Array]:
+        """One draw of points and the steps on it; returns every step's terms."""
+        number = state.step // self.every if self.every else jnp.zeros((), jnp.int32)
+        places = self.loss.draw(jax.random.wrap_key_data(state.key), number)
+
+        def step(carry, _):
+            params, optimiser = carry
+            (total, terms), gradient = jax.value_and_grad(self._value, has_aux=True)(params, places)
+            updates, optimiser = self.optimiser.update(gradient, optimiser, params)
+            params = jax.tree.map(lambda p, u: p + u.astype(p.dtype), params, updates)
+            return (params, optimiser), jnp.append(terms, total)
+
+        def look(state, _):
+            (params, optimiser), record = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
+            # the first loss of a look belongs to the parameters it began with; NaN is not better
+            total = record[0, -1]
+            better = total < state.best_loss
+            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state.model, state.best)
+            state = TrainState(
+                params, optimiser, state.key, state.step + self.look,
+                best, jnp.where(better, total, state.best_loss), jnp.where(better, state.step, state.best_step),
+            )  # fmt: skip
+            return state, record
+
+        state, record = lax.scan(look, state, None, length=self.round // self.look)
+        return state, record.reshape(self.round, -1)
+
+    def _launch(self, state: TrainState, rounds: Int[Array, ""]) -> tuple[TrainState, Array]:
+        self.traces += 1
+        held = jnp.full((self.held, self.round, len(self.loss.names) + 1), jnp.nan, self.loss.recipe.dtype)
+
+        def body(i, carry):
+            state, held = carry
+            state, record = self._round(state)
+            return state, lax.dynamic_update_index_in_dim(held, record, i, 0)
+
+        return lax.fori_loop(0, rounds, body, (state, held))
+
+    def compile(self, state: TrainState) -> Compiled:
+        """The launch, compiled for states like this one, with what it took."""
+        started = time.perf_counter()
+        launch = self._launch if self.seeds is None else jax.vmap(self._launch, in_axes=(0, None))
+        lowered = jax.jit(launch, donate_argnums=0).lower(state, jnp.zeros((), jnp.int32))
+        program = lowered.compile()
+        return Compiled(program, time.perf_counter() - started, memory(program))
+
+
+@dataclass(frozen=True)
+class Compiled:
+    program: Callable[..., tuple[TrainState, Array]]
+    seconds: float
+    bytes: int | None  # arguments, results and temporaries of one launch
+
+    def __call__(self, state: TrainState, rounds: int) -> tuple[TrainState, np.ndarray]:
+        """Runs `rounds` rounds and waits for them; returns the state and (seeds,) steps × (terms, total)."""
+        state, held = self.program(state, jnp.asarray(rounds, jnp.int32))
+        record = np.asarray(held[..., :rounds, :, :])
+        return state, record.reshape(*record.shape[:-3], -1, record.shape[-1])
+
+
+def memory(program: Any) -> int | None:
+    """Bytes of a compiled program's arguments, results and temporaries, where the backend tells."""
+    try:
+        found = program.memory_analysis()
+    except (NotImplementedError, RuntimeError):
+        return None
+    if found is None:
+        return None
+    return found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
