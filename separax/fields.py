@@ -40,10 +40,19 @@ class Field:
     functions. Arithmetic and NumPy's functions work on fields, and products can be differentiated too.
     """
 
-    __slots__ = ("_derive", "_known", "_name", "_source", "_terms")
+    __slots__ = ("_derive", "_given", "_known", "_name", "_source", "_terms")
 
-    def __init__(self, source: Source, terms: Mapping[Key, Any], known: Array | None = None, derive: Callable[[str], Field] | None = None, name: str = "field"):
+    def __init__(
+        self,
+        source: Source,
+        terms: Mapping[Key, Any],
+        known: Array | None = None,
+        derive: Callable[[str], Field] | None = None,
+        name: str = "field",
+        given: bool = True,
+    ):
         self._source, self._terms, self._known, self._derive, self._name = source, dict(terms), known, derive, name
+        self._given = given  # the known part depends on coordinates alone: the expression is linear in the unknowns
 
     # --- values ------------------------------------------------------------------------------------------------
 
@@ -54,6 +63,11 @@ class Field:
             return jnp.broadcast_to(0.0 if self._known is None else self._known, self._source.shape)
         values = self._source.values(self._terms)
         return values if self._known is None else values + self._known
+
+    @property
+    def linear(self) -> bool:
+        """Whether this is still a formal combination plus something that depends on the coordinates alone."""
+        return self._given and bool(self._terms)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -116,7 +130,7 @@ class Field:
             for key, coefficient in other._terms.items():
                 terms[key] = terms[key] + sign * coefficient if key in terms else sign * coefficient
             known, derive = _add_known(self, other, sign)
-            return Field(self._source, terms, known, derive, self._name)
+            return Field(self._source, terms, known, derive, self._name, self._given and other._given)
         if isinstance(other, numbers.Number) and other == 0:  # sum() starts from 0
             return self
         if _is_array(other):
@@ -144,7 +158,7 @@ class Field:
         if _is_scalar(other):
             scale = float(other) if isinstance(other, numbers.Real) else other
             derive = None if self._derive is None else (lambda axis: self._derive(axis) * other)
-            return Field(self._source, {k: c * scale for k, c in self._terms.items()}, None if self._known is None else self._known * scale, derive, self._name)
+            return Field(self._source, {k: c * scale for k, c in self._terms.items()}, None if self._known is None else self._known * scale, derive, self._name, self._given)
         return _apply(operator.mul, self, other)
 
     __rmul__ = __mul__
@@ -237,7 +251,7 @@ def _apply(function: Callable[..., Array], *operands: Any) -> Any:
         return total
 
     values = (f.value if isinstance(o, Field) else o for f, o in zip(fields, operands))
-    return Field(source, {}, function(*values), derive)
+    return Field(source, {}, function(*values), derive, given=all(f._given and not f._terms for f in fields))
 
 
 # --- vector helpers -----------------------------------------------------------------------------------------------

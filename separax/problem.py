@@ -191,10 +191,10 @@ class Problem:
         zero = (0,) * self.box.dimension
         return {name: Field(source, {(i, zero): 1.0}, name=name) for i, name in enumerate(self.fields)}
 
-    def evaluate(self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Array]:
-        """The residuals by name, as values of the source's shape."""
+    def expressions(self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Any]:
+        """The residuals by name, as the user's function returns them: fields, or arrays of the source's shape."""
         result = call(self.residual, self._arguments, {**self.field_map(source), **coordinates, **unknowns}, "residual")
-        return {name: values_of(r, source.shape, name if name == "residual" else f"residual {name!r}") for name, r in _by_name(result).items()}
+        return _by_name(result)
 
     def _example(self) -> tuple[Tracer, dict[str, Any], dict[str, Any]]:
         """A lattice of a different length along each axis, to run functions on without computing anything."""
@@ -204,7 +204,11 @@ class Problem:
 
     def _trace_residual(self) -> None:
         tracer, coordinates, unknowns = self._example()
-        found = jax.eval_shape(lambda c, k: self.evaluate(tracer, c, k), coordinates, unknowns)
+
+        def values(c, k):
+            return {name: values_of(r, tracer.shape, name) for name, r in self.expressions(tracer, c, k).items()}
+
+        found = jax.eval_shape(values, coordinates, unknowns)
         self.residuals: tuple[str, ...] = tuple(found)
         self.needs = frozenset(tracer.needs)
         self.merges = tuple(tracer.merged)

@@ -9,11 +9,14 @@ is made only when it is asked for, and then by one matrix product wherever the t
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -259,3 +262,66 @@ def _add(u: Separable, terms: Terms) -> Array:
 def merge_at_points(parts: Sequence[tuple[Separable, Terms]]) -> Array:
     """`merge` at scattered points: Σ_j Π_i f_ij(x_i), all axes sampled at the same points."""
     return sum(jnp.sum(_add(u, terms), axis=1) for u, terms in parts if terms)
+
+
+def columns(parts: Sequence[tuple[Separable, Terms]]) -> list[Array]:
+    """Per axis, factors (points, columns) whose products add up to Σ coefficient · ∂^orders u.
+
+    Terms that differ along a single axis are one set of columns: f″g + fg″ + fg = (f″ + f) g + f g″.
+    """
+    axes: list[list[Array]] = [[] for _ in parts[0][0].axes]
+    for u, terms in parts:
+        together = min((_by_others(terms, axis) for axis in range(len(axes))), key=len) if terms else {}
+        for (axis, others), along in together.items():
+            for i, jet in enumerate(u.jets):
+                factor = sum(c * jet[order] for order, c in along.items()) if i == axis else jet[others[i]]
+                axes[i].append(factor)
+    return [jnp.concatenate(blocks, 1) for blocks in axes]
+
+
+def _by_others(terms: Terms, axis: int) -> dict[tuple[int, Orders], dict[int, Any]]:
+    """The terms by all their orders but the one along `axis`."""
+    found: dict[tuple[int, Orders], dict[int, Any]] = {}
+    for orders, coefficient in terms.items():
+        found.setdefault((axis, (*orders[:axis], 0, *orders[axis + 1 :])), {})[orders[axis]] = coefficient
+    return found
+
+
+@jax.custom_vjp
+def mean_square(factors: tuple[Array, ...], weights: tuple[Array, ...]) -> Array:
+    """The mean over a lattice of (Σ_j Π_i f_ij)², from one Gram matrix per axis: no lattice, O(N rank²) work.
+
+    The Gram matrices are made and multiplied in float64 whatever the precision of the factors: a residual is a small
+    difference of large terms, and squares of float32 would leave nothing of it. `weights` add up to one along each axis
+    and are not differentiated.
+    """
+    return _mean_square(factors, weights)[0]
+
+
+def _mean_square(factors: tuple[Array, ...], weights: tuple[Array, ...]) -> tuple[Array, Any]:
+    dtype = factors[0].dtype
+    with jax.enable_x64(True):  # locally: the user's own setting stays as it is
+        wide = [f.astype(jnp.float64) for f in factors]
+        heavy = [f * w.astype(jnp.float64)[:, None] for f, w in zip(wide, weights)]
+        grams = [jnp.matmul(f.T, h, precision=PRECISION) for f, h in zip(wide, heavy)]
+        total = jnp.sum(functools.reduce(operator.mul, grams))
+        return total.astype(dtype), (heavy, grams)
+
+
+def _mean_square_forward(factors, weights):
+    value, kept = _mean_square(factors, weights)
+    return value, (*kept, weights)
+
+
+def _mean_square_backward(kept, cotangent):
+    heavy, grams, weights = kept
+    dtype = cotangent.dtype
+    with jax.enable_x64(True):
+        out = []
+        for i, factor in enumerate(heavy):
+            others = functools.reduce(operator.mul, [g for j, g in enumerate(grams) if j != i], 2.0 * cotangent.astype(jnp.float64))
+            out.append(jnp.matmul(factor, others, precision=PRECISION).astype(dtype))
+    return tuple(out), tuple(jnp.zeros_like(w) for w in weights)
+
+
+mean_square.defvjp(_mean_square_forward, _mean_square_backward)

@@ -28,13 +28,15 @@ class SeparableSource:
         self.axes, self.shape = place.axes, place.shape
         self._made: dict[Any, Array] = {}
 
+    def parts(self, terms: Mapping[Key, Any]) -> list[tuple[Separable, dict[tuple[int, ...], Any]]]:
+        """The terms by component."""
+        return [(u, {o: c for (i, o), c in terms.items() if i == k}) for k, u in enumerate(self.components)]
+
     def values(self, terms: Mapping[Key, Any]) -> Array:
         key = _hashable(terms)
         if key is not None and key in self._made:
             return self._made[key]
-        by_component = [{o: c for (i, o), c in terms.items() if i == component} for component in range(len(self.components))]
-        together = merge if isinstance(self.place, Lattice) else merge_at_points
-        values = together(list(zip(self.components, by_component)))
+        values = (merge if isinstance(self.place, Lattice) else merge_at_points)(self.parts(terms))
         if key is not None:
             self._made[key] = values
         return values
