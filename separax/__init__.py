@@ -8,3 +8,12 @@ from .optimisers import Adam
 from .problem import Condition, Data, Dirichlet, Initial, Neumann, Periodic, Problem, Robin
 from .recipe import Recipe
 from .separable import Separable
+from .solution import Ensemble, Solution
+from .solving import solve
+
+__version__ = "0.1.0"
+__all__ = [
+    "PINN", "SPINN", "Adam", "Box", "Condition", "Data", "DerivativeError", "Dirichlet", "Diverged", "Ensemble", "Field",
+    "GaussLegendre", "Grid", "Initial", "InputError", "Lattice", "Neumann", "Periodic", "Points", "Problem", "Recipe", "Robin",
+    "Separable", "Solution", "Uniform", "curl", "div", "grad", "laplacian", "quadrature", "solve",
+]  # fmt: skip

@@ -43,7 +43,7 @@ class Loss:
     def __init__(self, problem: Problem, recipe: Recipe):
         recipe.check(problem)
         self.problem, self.recipe = problem, recipe
-        self.counts = problem.box.counts(recipe.points)
+        self.counts = recipe.counts(problem.box)
         self.names = problem.names
         own = {term.name: term.condition.weight for term in problem.terms}
         self.weights = np.array([recipe.weights.get(n, 1.0) * own.get(n, 1.0) for n in self.names])
@@ -145,15 +145,6 @@ class Loss:
         if isinstance(place, Lattice):
             return jnp.diff(values, axis=place.axes.index(term.axis))
         return jnp.diff(values.reshape(2, -1), axis=0)
-
-    def predicted_bytes(self) -> int:
-        """What one step needs on top of the parameters, roughly: every merged lattice with its cotangent, and the residual."""
-        lattice = float(np.prod([float(n) for n in self.counts.values()])) * np.dtype(self.recipe.dtype).itemsize
-        if isinstance(self.recipe.network, SPINN):
-            return int(lattice * (len(set(self.problem.merges)) + 1))
-        directions = max(1, len({i for _, o in self.problem.needs for i, k in enumerate(o) if k}))
-        kept = self.recipe.network.depth * self.recipe.network.width * directions * 4
-        return int(lattice * kept)
 
 
 def _face(inside: Lattice, term: Term, ends: Mapping[tuple[str | None, str], Array]) -> Place:

@@ -219,21 +219,21 @@ class Problem:
         if self.reference is None:
             return
         _, coordinates, _ = self._example()
-        jax.eval_shape(lambda c: self.reference_values(c, None), coordinates)
+        shape = tuple(range(2, 2 + self.box.dimension))
+        jax.eval_shape(lambda c: self.reference_values(c, shape, self.reference), coordinates)
 
-    def reference_values(self, coordinates: Mapping[str, Array], shape: tuple[int, ...] | None) -> dict[str, Array]:
-        """The reference by field name, at the coordinates."""
-        shape = shape or jnp.broadcast_shapes(*(jnp.shape(c) for c in coordinates.values()))
+    def reference_values(self, coordinates: Mapping[str, Array], shape: tuple[int, ...], reference: Any) -> dict[str, Array]:
+        """A reference (a function or a dict of them) by field name, at coordinates that broadcast to `shape`."""
 
         def one(function: Any, argument: str) -> Any:
             if not callable(function):
                 return jnp.asarray(function)
             return call(function, parameters(function, {"coordinate": self.box.axes}, argument), coordinates, argument)
 
-        if isinstance(self.reference, Mapping):
-            found = {k: one(f, f"reference[{k!r}]") for k, f in self.reference.items()}
+        if isinstance(reference, Mapping):
+            found = {k: one(f, f"reference[{k!r}]") for k, f in reference.items()}
         else:
-            found = one(self.reference, "reference")
+            found = one(reference, "reference")
             if not isinstance(found, Mapping):
                 if len(self.fields) > 1:
                     raise InputError(f"reference: one function for the fields {listed(self.fields)}: write a dict, reference={{{self.fields[0]!r}: …}}, or let it return one")

@@ -8,12 +8,13 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .domain import Sampler, Uniform
+from .domain import Box, Sampler, Uniform
 from .errors import InputError, finite, listed, nearest, one_of, whole
 from .networks import PINN, SPINN, network_name
 from .optimisers import Adam
 from .problem import Problem
 
+POINTS = (256, 64, 32, 16, 10, 8, 6)  # per axis, for one to seven axes: about as many in all
 PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64}
 
 
@@ -23,8 +24,8 @@ class Recipe:
 
     Arguments:
         network: `SPINN(…)` or `PINN(…)`.
-        points: per axis: one number for all, a dict by axis, or one number per axis. A pointwise network gets as many
-            scattered points as the lattice would have.
+        points: per axis: one number for all, a dict by axis, or one number per axis; None chooses by the number of axes. A
+            pointwise network gets as many scattered points as the lattice would have.
         steps: of the optimiser.
         optimiser: `Adam(rate, schedule)`.
         sampler: `Uniform`, `Grid` or `GaussLegendre`.
@@ -33,7 +34,7 @@ class Recipe:
     """
 
     network: SPINN | PINN = field(default_factory=lambda: SPINN(rank=32, width=64, depth=3))
-    points: int | Mapping[str, int] | Sequence[int] = 32
+    points: int | Mapping[str, int] | Sequence[int] | None = None
     steps: int = 20_000
     optimiser: Adam = Adam(5e-3, "cosine")
     sampler: Sampler = field(default_factory=Uniform)
@@ -44,7 +45,7 @@ class Recipe:
         network_name(self.network)
         object.__setattr__(self, "steps", whole("steps", self.steps))
         one_of("precision", self.precision, PRECISIONS)
-        if not isinstance(self.points, (Mapping, Sequence)) or isinstance(self.points, str):
+        if self.points is not None and (not isinstance(self.points, (Mapping, Sequence)) or isinstance(self.points, str)):
             whole("points", self.points)
         if not hasattr(self.optimiser, "transform"):
             raise InputError(f"optimiser must be an optimiser, got {self.optimiser!r}: write optimiser=sx.Adam(1e-3)")
@@ -57,9 +58,13 @@ class Recipe:
     def dtype(self) -> Any:
         return PRECISIONS[self.precision]
 
+    def counts(self, box: Box) -> dict[str, int]:
+        """Points per axis."""
+        return box.counts(POINTS[min(box.dimension, len(POINTS)) - 1] if self.points is None else self.points)
+
     def check(self, problem: Problem) -> None:
         """Refuses what does not fit the problem."""
-        problem.box.counts(self.points)
+        self.counts(problem.box)
         for name in self.weights:
             if name not in problem.names:
                 raise InputError(f"weights: there is no loss term {name!r}; the terms are {listed(problem.names)}.{nearest(name, problem.names)}")

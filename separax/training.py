@@ -118,6 +118,16 @@ class Trainer:
 
         return lax.fori_loop(0, rounds, body, (state, held))
 
+    def predicted_bytes(self) -> int:
+        """What a step will need, before anything is compiled: the results of all its products and their cotangents."""
+
+        def forward(params: Any, key: Array) -> Array:
+            return self._value(params, self.loss.draw(key, jnp.zeros((), jnp.int32)))[0]
+
+        key = jax.random.key(0)
+        params = jax.eval_shape(self._init, key).model
+        return 2 * (self.seeds or 1) * _product_bytes(jax.make_jaxpr(forward)(params, key).jaxpr)
+
     def compile(self, state: TrainState) -> Compiled:
         """The launch, compiled for states like this one, with what it took."""
         started = time.perf_counter()
@@ -149,3 +159,15 @@ def memory(program: Any) -> int | None:
     if found is None:
         return None
     return found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
+
+
+def _product_bytes(jaxpr: Any) -> int:
+    """Bytes of the results of all matrix products of a program: what it cannot fuse away."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            out = equation.outvars[0].aval
+            total += math.prod(out.shape) * out.dtype.itemsize
+        for inner in jax.core.jaxprs_in_params(equation.params):
+            total += _product_bytes(inner)
+    return total

@@ -1,0 +1,343 @@
+"""What `solve` returns: a function of the coordinates that can be evaluated, differentiated and integrated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .domain import Lattice, Points, quadrature
+from .errors import InputError, listed, nearest
+from .fields import Field, Key, Source
+from .jets import MAX_ORDER
+from .loss import Model
+from .memory import check_fits
+from .networks import SeparableNetwork
+from .problem import Problem, call, parameters, values_of
+from .recipe import Recipe
+from .separable import Separable, columns
+from .sources import Place, SeparableSource, sources
+
+SLAB = {True: 2**22, False: 2**15}  # points evaluated at once, separable or not
+CHECKED = 2**20  # points of the lattice on which errors are measured
+
+# (fields, coordinates, unknowns) → expressions by name
+Expressions = Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class History:
+    """What was seen during training: every named loss, and the relative L2 error where a reference exists."""
+
+    steps: np.ndarray
+    losses: dict[str, np.ndarray]
+    total: np.ndarray
+    error_steps: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    errors: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds spent compiling and training, and the time of a step."""
+
+    compile_seconds: float
+    train_seconds: float
+    steps: int
+
+    @property
+    def ms_per_step(self) -> float:
+        return 1e3 * self.train_seconds / self.steps if self.steps else math.nan
+
+
+class View:
+    """An operator applied to a solution: `solution.d(x=2)`, `solution.of(lambda u: u.t - u.xx)`."""
+
+    def __init__(self, problem: Problem, recipe: Recipe, model: Model, expressions: Expressions):
+        self.problem, self.recipe, self.model = problem, recipe, model
+        self._expressions = expressions
+        self._needs = self._trace()
+        self._evaluate = eqx.filter_jit(self._compute)
+
+    def _trace(self) -> frozenset[Key]:
+        """What the operator needs, found by running it on nothing; refuses what cannot be evaluated."""
+        tracer, coordinates, unknowns = self.problem._example()
+
+        def run(c: Any, k: Any) -> int:
+            for expression in self._expressions(self.problem.field_map(tracer), c, k).values():
+                values_of(expression, tracer.shape, "of")
+            return 0
+
+        jax.eval_shape(run, coordinates, unknowns)
+        return frozenset(tracer.needs)
+
+    def _on(self, model: Model, place: Place) -> tuple[Source, dict[str, Any]]:
+        (source,) = sources(model.network, [place], [self._needs])
+        return source, self._expressions(self.problem.field_map(source), place.arrays(), model.unknowns)
+
+    def _compute(self, model: Model, place: Place) -> dict[str, Array]:
+        source, found = self._on(model, place)
+        return {k: values_of(e, source.shape, "of") for k, e in found.items()}
+
+    def _precision(self) -> Any:
+        return jax.enable_x64(self.recipe.precision == "float64")
+
+    def _cast(self, place: Place) -> Place:
+        return jax.tree.map(lambda a: jnp.asarray(a, self.recipe.dtype), place)
+
+    def _values(self, place: Place) -> dict[str, Array]:
+        """On any place, slab by slab along its first dimension where it is large."""
+        with self._precision():
+            place = self._cast(place)
+            total = math.prod(place.shape)
+            check_fits(f"a lattice of {' × '.join(map(str, place.shape))} values", 2 * total * np.dtype(self.recipe.dtype).itemsize, "evaluate fewer points at a time")
+            parts = [self._evaluate(self.model, slab) for slab in slabs(place, SLAB[isinstance(self.model.network, SeparableNetwork)])]
+            return parts[0] if len(parts) == 1 else {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
+
+    def _out(self, values: dict[str, Array]) -> Any:
+        return next(iter(values.values())) if len(values) == 1 else values
+
+    def _lattice(self, arguments: tuple[Any, ...], coordinates: Mapping[str, Any]) -> tuple[Lattice, tuple[int, ...]]:
+        """Coordinates by name or in order; numbers are axes of the lattice that the result does not keep."""
+        box = self.problem.box
+        if len(arguments) == 1 and isinstance(arguments[0], Lattice):
+            coordinates, arguments = dict(zip(arguments[0].axes, arguments[0].coordinates)), ()
+        given = dict(zip(box.axes, arguments)) | dict(coordinates)
+        if len(arguments) > box.dimension:
+            raise InputError(f"solution: {len(arguments)} arrays for {box.dimension} axes ({listed(box.axes)})")
+        for axis in given:
+            box.check_axis(axis, "solution")
+        if missing := [axis for axis in box.axes if axis not in given]:
+            raise InputError(f"solution: no coordinates for {listed(missing)}: write solution({', '.join(f'{a}={a}s' for a in box.axes)}) with one array or number per axis")
+        for axis, c in given.items():
+            if np.ndim(c) > 1:
+                raise InputError(f"solution: {axis} must be a number or a one-dimensional array, got shape {np.shape(c)}; for scattered points use solution.at(points)")
+            self._check_inside(axis, c)
+        dropped = tuple(i for i, axis in enumerate(box.axes) if np.ndim(given[axis]) == 0)
+        return Lattice(**{a: jnp.reshape(given[a], -1) if isinstance(given[a], jax.Array) else np.reshape(given[a], -1) for a in box.axes}), dropped
+
+    def _check_inside(self, axis: str, coordinates: Any) -> None:
+        """The network says something outside the box too, but it is not the solution of anything."""
+        if isinstance(coordinates, jax.core.Tracer) or axis in self.problem.periodic or np.size(coordinates) == 0:
+            return
+        lower, upper = self.problem.box[axis]
+        slack = 1e-5 * (upper - lower)
+        least, most = float(np.min(coordinates)), float(np.max(coordinates))
+        if not (least >= lower - slack and most <= upper + slack):
+            raise InputError(f"solution: {axis} runs over ({lower:g}, {upper:g}), got values from {least:g} to {most:g}: the solution is known inside the box only")
+
+    def __call__(self, *arguments: Any, **coordinates: Any) -> Any:
+        """On a lattice: `solution(t=ts, x=xs)` has shape (len(ts), len(xs)); an axis given as a number is left out."""
+        lattice, dropped = self._lattice(arguments, coordinates)
+        return self._out({k: jnp.squeeze(v, dropped) for k, v in self._values(lattice).items()})
+
+    def at(self, points: Any) -> Any:
+        """At scattered points: (n, axes) → (n,)."""
+        scattered = Points.of(self.problem.box, points)
+        for axis, c in zip(scattered.axes, scattered.coordinates):
+            self._check_inside(axis, c)
+        return self._out(self._values(scattered))
+
+    def d(self, **orders: int) -> View:
+        """A partial derivative: `solution.d(x=2)(t=ts, x=xs)`."""
+        return View(self.problem, self.recipe, self.model, lambda *given: {k: e.d(**orders) for k, e in self._expressions(*given).items()})
+
+    def of(self, operator: Callable[..., Any]) -> View:
+        """Any operator of the fields: `solution.of(lambda u: u.t - u.xx)(t=ts, x=xs)`."""
+        names = parameters(operator, self.problem._pool, "of")
+
+        def expressions(fields: Mapping[str, Field], coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Any]:
+            found = call(operator, names, {**fields, **coordinates, **unknowns}, "of")
+            return found if isinstance(found, dict) else {"": found}
+
+        return View(self.problem, self.recipe, self.model, expressions)
+
+    def integral(self, *axes: str, points: int = 64, **coordinates: Any) -> Any:
+        """The integral over the named axes (all if none is named), by Gauss-Legendre quadrature with `points` points each.
+
+        `solution.integral()` is a number; `solution.integral("x", t=ts)` has shape (len(ts),). A separable solution is
+        integrated factor by factor, whatever the number of axes.
+        """
+        box = self.problem.box
+        for axis in axes:
+            box.check_axis(axis, "integral")
+        gone = axes or box.axes
+        with self._precision():
+            rule = quadrature(box, points, self.recipe.dtype)
+            given, dropped = self._lattice((), {**coordinates, **{a: rule[a] for a in gone}})
+            weights = {a: rule.weights[box.index(a)] for a in gone}
+            lattice = self._cast(Lattice(weights=weights, **dict(zip(given.axes, given.coordinates))))
+            source, found = self._on(self.model, lattice)
+            out = {}
+            for k, expression in found.items():
+                left = _integral(source, expression, lattice, gone)
+                out[k] = jnp.squeeze(left, tuple(sum(box.axes[j] not in gone for j in range(i)) for i in dropped))
+        return self._out(out)
+
+
+def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[str]) -> Array:
+    if isinstance(source, SeparableSource) and isinstance(expression, Field) and expression.linear and expression._known is None:
+        factors = (c[None] for c in columns(source.parts(expression._terms)))
+        left = Separable(lattice.axes, factors, lattice.weights).integral(*gone)
+        return left.values() if isinstance(left, Separable) else left
+    check_fits("the lattice of this integral", math.prod(lattice.shape) * 8, "use fewer points=")
+    values = values_of(expression, source.shape, "of")
+    for axis in sorted(gone, key=lattice.axes.index, reverse=True):
+        place = lattice.axes.index(axis)
+        values = jnp.tensordot(values, lattice.weights[place], ([place], [0]), precision="highest")
+    return values
+
+
+class Solution(View):
+    """The solution of a problem: call it on a lattice, ask `.at` points, differentiate, integrate, measure.
+
+    Attributes: `history` of the losses; `timing`; `memory_bytes` of a training step; `unknowns` found; `best_step` and
+    `best_loss` of the parameters it holds; `seed`; `interrupted` if it was stopped early; `run_dir` if it was kept.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        recipe: Recipe,
+        model: Model,
+        *,
+        history: History,
+        timing: Timing,
+        seed: int = 0,
+        best_step: int = 0,
+        best_loss: float = math.nan,
+        memory_bytes: int | None = None,
+        interrupted: bool = False,
+        run_dir: Path | None = None,
+    ):
+        super().__init__(problem, recipe, model, lambda fields, coordinates, unknowns: dict(fields))
+        self.history, self.timing, self.seed = history, timing, seed
+        self.best_step, self.best_loss, self.memory_bytes = best_step, best_loss, memory_bytes
+        self.interrupted, self.run_dir = interrupted, run_dir
+
+    @property
+    def unknowns(self) -> dict[str, float]:
+        return {k: float(v) for k, v in self.model.unknowns.items()}
+
+    def separable(self, lattice: Lattice, order: int = 0) -> Any:
+        """The factors on a lattice, with derivatives up to `order`: a `Separable` per field."""
+        if not isinstance(self.model.network, SeparableNetwork):
+            raise InputError("separable: the network of this solution is not separable; solve with network=sx.SPINN(…)")
+        if not 0 <= order <= MAX_ORDER:
+            raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {order!r}")
+        with self._precision():
+            jets = self.model.network.jets(tuple(jnp.asarray(lattice[a], self.recipe.dtype) for a in self.problem.box.axes), order)
+            return self._out({name: Separable(self.problem.box.axes, [jet[i] for jet in jets], lattice.weights) for i, name in enumerate(self.problem.fields)})
+
+    def norm(self, points: int = 64) -> Any:
+        """The L2 norm √∫u² of each field: from the factors, without a lattice."""
+        with self._precision():
+            rule = quadrature(self.problem.box, points, self.recipe.dtype)
+            if isinstance(self.model.network, SeparableNetwork):
+                found = self.separable(rule)
+                return {k: float(u.norm()) for k, u in found.items()} if isinstance(found, dict) else float(found.norm())
+            return self._out({k: float(jnp.sqrt(rule.mean(v * v) * self.problem.box.volume)) for k, v in self._values(rule).items()})
+
+    # --- errors ------------------------------------------------------------------------------------------------
+
+    def relative_l2(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> float:
+        """‖û - u‖ / ‖u‖ over all fields, or over one, on a regular lattice or on the one given.
+
+        `reference` is the problem's own, a function like it, or an array (by field a dict) on the given lattice.
+        """
+        difference, size, _ = self._sums(reference, field, coordinates)
+        return math.sqrt(difference / size) if size else math.inf
+
+    def rmse(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> float:
+        """Root of the mean squared difference from the reference."""
+        difference, _, number = self._sums(reference, field, coordinates)
+        return math.sqrt(difference / number)
+
+    def _sums(self, reference: Any, field: str | None, coordinates: Mapping[str, Any]) -> tuple[float, float, int]:
+        problem = self.problem
+        if reference is None and problem.reference is None:
+            raise InputError("relative_l2: the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)")
+        if field is not None and field not in problem.fields:
+            raise InputError(f"relative_l2: there is no field {field!r}; the fields are {listed(problem.fields)}.{nearest(field, problem.fields)}")
+        lattice = self._lattice((), coordinates)[0] if coordinates else error_lattice(problem)
+        with self._precision():
+            lattice = self._cast(lattice)
+            true = reference_on(problem, reference, lattice)
+            ours = self._values(lattice)
+        difference = size = 0.0
+        number = 0
+        for name in [field] if field else list(true):
+            u, v = np.asarray(ours[name], np.float64), np.asarray(true[name], np.float64)
+            difference += float(np.sum((u - v) ** 2))
+            size += float(np.sum(v**2))
+            number += v.size
+        return difference, size, number
+
+    def __repr__(self) -> str:
+        error = f", relative_l2={self.relative_l2():.2e}" if self.problem.reference is not None else ""
+        return f"Solution({self.problem.name!r}, loss={self.best_loss:.2e} at step {self.best_step:,}{error})"
+
+
+class Ensemble(Sequence):
+    """Solutions of one problem from several seeds, trained at once."""
+
+    def __init__(self, solutions: Sequence[Solution]):
+        self.solutions = tuple(solutions)
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    def __getitem__(self, i):
+        return self.solutions[i]
+
+    def __iter__(self) -> Iterator[Solution]:
+        return iter(self.solutions)
+
+    def relative_l2(self, *arguments: Any, **options: Any) -> np.ndarray:
+        """The error of each."""
+        return np.array([s.relative_l2(*arguments, **options) for s in self.solutions])
+
+    def rmse(self, *arguments: Any, **options: Any) -> np.ndarray:
+        return np.array([s.rmse(*arguments, **options) for s in self.solutions])
+
+    def __repr__(self) -> str:
+        return f"Ensemble({', '.join(map(repr, self.solutions))})"
+
+
+def slabs(place: Place, most: int) -> list[Place]:
+    """A place cut along its first dimension into pieces of at most `most` points."""
+    rest = math.prod(place.shape[1:])
+    rows = max(1, most // max(1, rest))
+    if place.shape[0] <= rows:
+        return [place]
+    starts = range(0, place.shape[0], rows)
+    if isinstance(place, Points):
+        return [Points(place.axes, tuple(c[i : i + rows] for c in place.coordinates)) for i in starts]
+    first, *others = place.axes
+    return [Lattice(**{first: place[first][i : i + rows]}, **{a: place[a] for a in others}) for i in starts]
+
+
+def error_lattice(problem: Problem, most: int = CHECKED) -> Lattice:
+    """The regular lattice on which errors are measured: up to 256 points per axis, `most` in all."""
+    return problem.box.lattice(max(2, min(256, int(most ** (1 / problem.box.dimension) + 1e-9))))
+
+
+def reference_on(problem: Problem, reference: Any, lattice: Lattice) -> dict[str, Array]:
+    """A reference's values by field, on a lattice."""
+    if reference is None or callable(reference) or (isinstance(reference, Mapping) and any(map(callable, reference.values()))):
+        function = problem.reference if reference is None else reference
+        return problem.reference_values(lattice.arrays(), lattice.shape, function)
+    arrays = dict(reference) if isinstance(reference, Mapping) else {problem.fields[0]: reference}
+    for name, values in arrays.items():
+        if name not in problem.fields:
+            raise InputError(f"reference: {name!r} is not a field; the fields are {listed(problem.fields)}.{nearest(name, problem.fields)}")
+        if math.prod(np.shape(values)) != math.prod(lattice.shape):
+            raise InputError(f"reference: an array of shape {np.shape(values)} on a lattice of {lattice.shape}: give the coordinates it lies on, solution.relative_l2(values, {', '.join(f'{a}={a}s' for a in problem.box.axes)})")
+    return {k: jnp.reshape(jnp.asarray(v), lattice.shape) for k, v in arrays.items()}

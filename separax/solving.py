@@ -1,0 +1,290 @@
+"""`solve`: from a problem and a recipe to a solution."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .domain import Lattice
+from .errors import Diverged, InputError, whole
+from .loss import Loss
+from .memory import check_fits
+from .networks import network_name
+from .problem import Problem
+from .progress import Update, display
+from .recipe import Recipe
+from .report.record import environment
+from .runs import Run
+from .solution import Ensemble, History, Solution, Timing, View, error_lattice, reference_on
+from .training import LOOK, Trainer, TrainState
+
+LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
+SAVE_SECONDS = 30.0  # between two saves of the state
+WATCHED = 2**15  # points of the lattice on which the error is followed during training
+
+
+def solve(
+    problem: Problem,
+    recipe: Recipe | None = None,
+    *,
+    seed: int | Sequence[int] = 0,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    progress: bool | None = None,
+    callback: Update | None = None,
+) -> Solution | Ensemble:
+    """Solves a problem.
+
+    Arguments:
+        problem: what to solve.
+        recipe: how; a good one by default.
+        seed: of the random numbers; several seeds are trained at once and give an `Ensemble`.
+        out: a folder to keep the run in: settings, state, history and record.
+        resume: go on with the run that `out` holds.
+        progress: show a bar (True), nothing (False), or a bar if there is a terminal (None).
+        callback: called between launches with step, steps, loss, error and rate.
+
+    Ctrl-C ends a run cleanly: the solution has the best parameters so far, and `interrupted` set. A loss that stops being
+    finite raises `Diverged`, which carries the solution too.
+    """
+    if not isinstance(problem, Problem):
+        raise InputError(f"solve: problem must be a Problem, got {problem!r}: write sx.solve(sx.Problem(box, residual, conditions))")
+    recipe = Recipe() if recipe is None else recipe
+    if not isinstance(recipe, Recipe):
+        raise InputError(f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)")
+    several = not isinstance(seed, (int, np.integer))
+    seeds = [whole("seed", s, 0) for s in (seed if several else [seed])]
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
+    with jax.enable_x64(recipe.precision == "float64"):
+        loss = Loss(problem, recipe)
+        run = Run(out, settings(problem, recipe, seeds), resume) if out is not None else None
+        with display(problem.name, progress) as shown, Interrupt() as interrupt:
+            session = Session(loss, seeds if several else seeds[0], run, interrupt)
+            session.go(lambda **now: [report(**now) for report in (shown, callback) if report is not None])
+    return session.finish()
+
+
+def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:
+    """What makes two runs the same run."""
+    return {
+        "problem": problem.name,
+        "box": repr(problem.box),
+        "terms": list(problem.names),
+        "recipe": repr(recipe),
+        "points": recipe.counts(problem.box),
+        "steps": recipe.steps,
+        "precision": recipe.precision,
+        "seeds": list(seeds),
+    }
+
+
+class Interrupt:
+    """Turns the first Ctrl-C (or SIGTERM) into a flag; the second one is Python's own."""
+
+    def __init__(self):
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *_: Any) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+
+@dataclass
+class Session:
+    """One run from its first launch to its solution."""
+
+    loss: Loss
+    seed: int | list[int]
+    run: Run | None
+    interrupt: Interrupt
+    state: TrainState | None = None
+    records: list[np.ndarray] = field(default_factory=list)
+    errors: list[tuple[int, Any]] = field(default_factory=list)
+    spent: float = 0.0
+    compile_seconds: float = 0.0
+    memory_bytes: int | None = None
+    trouble: str | None = None
+
+    @property
+    def seeds(self) -> int | None:
+        return len(self.seed) if isinstance(self.seed, list) else None
+
+    def go(self, report: Callable[..., Any]) -> None:
+        recipe = self.loss.recipe
+        self.trainer = Trainer(self.loss, self.seeds)
+        self._check_memory()
+        keys = jax.random.key(self.seed) if self.seeds is None else jax.vmap(jax.random.key)(jnp.asarray(self.seed))
+        self.state = self.trainer.init(keys)
+        step = self._resume()
+        launch = self.trainer.compile(self.state)
+        self.compile_seconds, self.memory_bytes = launch.seconds, launch.bytes
+        watch = self._watch()
+        rounds, saved, rate, begun = 1, time.perf_counter(), 0.0, step
+        while step < recipe.steps and not self.interrupt.asked and self.trouble is None:
+            rounds = min(rounds, self.trainer.held, (recipe.steps - step) // self.trainer.round)
+            started = time.perf_counter()
+            self.state, record = launch(self.state, rounds)
+            took = time.perf_counter() - started
+            self._keep(record, step)
+            step += rounds * self.trainer.round
+            self.spent += took
+            rate = rounds * self.trainer.round / took if not rate else 0.7 * rate + 0.3 * rounds * self.trainer.round / took
+            error = watch(self.state.best, step) if watch else None
+            report(step=step, steps=recipe.steps, loss=float(np.median(record[..., -1, -1])), error=error, rate=rate)
+            rounds = max(1, min(2 * rounds, round(rounds * LAUNCH_SECONDS / took)))
+            if self.run is not None and time.perf_counter() - saved > SAVE_SECONDS:
+                self._save()
+                saved = time.perf_counter()
+        self.done = step
+        if self.run is not None and (step > begun or not (self.run.path / "state.npz").exists()):
+            self._save()
+
+    def _check_memory(self) -> None:
+        counts, itemsize = self.loss.counts, np.dtype(self.loss.recipe.dtype).itemsize
+        points = " × ".join(map(str, counts.values()))
+        if math.prod(counts.values()) * itemsize > 2**24:  # smaller ones always fit
+            check_fits(f"points={points}: a training step", self.trainer.predicted_bytes(), "use fewer points, a smaller rank, or fewer seeds at once")
+
+    def _resume(self) -> int:
+        kept = self.run.load_state(self.state) if self.run is not None else None
+        if kept is not None:
+            self.state, self.records, self.errors, self.spent = kept
+        return int(np.max(self.state.step))
+
+    def _keep(self, record: np.ndarray, start: int) -> None:
+        """The history, thinned to every look; and the first loss that is not finite."""
+        bad = ~np.isfinite(record)
+        steps = start + np.arange(record.shape[-2])
+        self.records.append(record[..., steps % LOOK == 0, :])
+        hopeless = np.all(np.any(bad[..., -1], axis=-1))  # with several seeds: when none is left
+        if hopeless:
+            first = int(np.argmax(np.any(bad, axis=(-1, 0)) if bad.ndim == 3 else np.any(bad, axis=-1)))
+            here = bad[..., first, :].reshape(-1, bad.shape[-1]).any(axis=0)
+            names = [n for n, b in zip((*self.loss.names, "total"), here) if b]
+            named = [n for n in names if n != "total"] or names
+            self.trouble = f"the loss stopped being finite at step {start + first:,} (term {', '.join(map(repr, named))})"
+
+    def _save(self) -> None:
+        self.run.save_state(self.state, self.records, self.errors, self.spent)
+        self.run.save_best(self.state.best)
+
+    def _watch(self) -> Callable[[Any, int], float] | None:
+        """Follows the relative L2 error of the best parameters, where there is a reference."""
+        problem, recipe = self.loss.problem, self.loss.recipe
+        if problem.reference is None:
+            return None
+        lattice = jax.tree.map(lambda a: jnp.asarray(a, recipe.dtype), error_lattice(problem, WATCHED))
+        true = reference_on(problem, None, lattice)
+        view = View(problem, recipe, self.trainer.model(self._one(self.state.best, 0)), lambda fields, c, k: {n: fields[n] for n in true})
+
+        def error(params: Any, lattice: Lattice, true: dict[str, Array]) -> Array:
+            ours = view._compute(self.trainer.model(params), lattice)
+            return jnp.sqrt(sum(jnp.sum((ours[k] - v) ** 2) for k, v in true.items()) / sum(jnp.sum(v**2) for v in true.values()))
+
+        compiled = jax.jit(error if self.seeds is None else jax.vmap(error, in_axes=(0, None, None)))
+
+        def watch(params: Any, step: int) -> float:
+            found = np.asarray(compiled(params, lattice, true))
+            self.errors.append((step, found))
+            return float(np.mean(found))
+
+        return watch
+
+    def _one(self, tree: Any, i: int) -> Any:
+        return tree if self.seeds is None else jax.tree.map(lambda leaf: leaf[i], tree)
+
+    def _solution(self, i: int) -> Solution:
+        recipe, names = self.loss.recipe, self.loss.names
+        kept = np.concatenate(self.records, axis=-2) if self.records else np.zeros((*(() if self.seeds is None else (self.seeds,)), 0, len(names) + 1))
+        table = self._one(kept, i)
+        looks = np.arange(0, self.done, LOOK)[: len(table)]
+        steps, errors = [s for s, _ in self.errors], [self._one(e, i) for _, e in self.errors]
+        history = History(looks, {n: table[:, k] for k, n in enumerate(names)}, table[:, -1], np.array(steps, int), np.array(errors, float))
+        return Solution(
+            self.loss.problem, recipe, self.trainer.model(self._one(self.state.best, i)),
+            history=history,
+            timing=Timing(self.compile_seconds, self.spent, self.done),
+            seed=self.seed if self.seeds is None else self.seed[i],
+            best_step=int(self._one(self.state.best_step, i)),
+            best_loss=float(self._one(self.state.best_loss, i)),
+            memory_bytes=self.memory_bytes,
+            interrupted=self.done < recipe.steps,
+            run_dir=self.run.path if self.run is not None else None,
+        )  # fmt: skip
+
+    def finish(self) -> Solution | Ensemble:
+        with jax.enable_x64(self.loss.recipe.precision == "float64"):
+            solutions = [self._solution(i) for i in range(self.seeds or 1)]
+        out = solutions[0] if self.seeds is None else Ensemble(solutions)
+        if self.run is not None:
+            for i, solution in enumerate(solutions):
+                self.run.save_history(solution.history, "" if self.seeds is None else f"-seed{self.seed[i]}")
+            self.run.save_record(record(out) | {"trouble": self.trouble})
+        if self.trouble is not None:
+            where = f"; the best parameters, from step {solutions[0].best_step:,}, are in {self.run.path}" if self.run else "; the best parameters so far are in this error's .solution"
+            raise Diverged(f"{self.trouble}{where}. Try a smaller rate, optimiser=sx.Adam(1e-3), or precision='float64'", out)
+        return out
+
+
+def record(found: Solution | Ensemble) -> dict[str, Any]:
+    """A run in numbers: what `separax solve --json` prints."""
+    solutions = list(found) if isinstance(found, Ensemble) else [found]
+    first = solutions[0]
+    known = first.problem.reference is not None
+    errors = [s.relative_l2() if known else None for s in solutions]
+    spreads = [s.rmse() if known else None for s in solutions]
+    counts = first.recipe.counts(first.problem.box)
+    same = len(set(counts.values())) == 1
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        return float(np.mean(values)) if known else None
+
+    out: dict[str, Any] = {
+        "problem": first.problem.name,
+        "network": network_name(first.recipe.network),
+        "points": next(iter(counts.values())) if same else counts,
+        "steps": first.timing.steps,
+        "seed": first.seed,
+        "seeds": len(solutions),
+        "precision": first.recipe.precision,
+        "relative_l2": mean(errors),
+        "rmse": mean(spreads),
+        "loss": float(np.mean([s.best_loss for s in solutions])),
+        "best_step": first.best_step,
+        "train_seconds": first.timing.train_seconds,
+        "compile_seconds": first.timing.compile_seconds,
+        "ms_per_step": first.timing.ms_per_step,
+        "peak_memory_mb": None if first.memory_bytes is None else first.memory_bytes / 1e6,
+        "interrupted": first.interrupted,
+        "run_dir": None if first.run_dir is None else str(first.run_dir),
+        **environment(),
+    }
+    if len(solutions) > 1:
+        out["relative_l2_each"] = errors
+    if first.unknowns:
+        out["unknowns"] = first.unknowns
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in out.items()}
