@@ -4,7 +4,7 @@
     python benchmarks/step_time.py --rows helmholtz-64 --out -             # some rows, to standard output
 
 Every row warms up first, waits for the device, and takes the median of repeated launches; the relative difference of the
-two losses at one draw stands beside the times. Networks: modified MLP 4 × 64, rank 32, zero boundary built in.
+two gradients at one draw stands beside the times. Networks: modified MLP 4 × 64, rank 32, zero boundary built in.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def measure(problem: str, points: int, seeds: int, precision: str, beside: bool,
         if beside:
             slow = bench.paper_style(text, recipe, 100 if points < 128 else 20, seconds)
             row |= {f"paper_style_{k}": v for k, v in slow.items()}
-            row |= {"faster": slow["ms_per_step"] / row["ms_per_step"], "loss_difference": bench.disagreement(text, recipe)}
+            row |= {"faster": slow["ms_per_step"] / row["ms_per_step"], "gradient_difference": bench.disagreement(text, recipe)}
     return row
 
 

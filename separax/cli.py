@@ -1,0 +1,169 @@
+"""The command line: parse, call, print. Progress and words go to standard error, results to standard output."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(
+    help="Separable physics-informed neural networks: write the equation, get the solution.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+words = Console(stderr=True, highlight=False)
+
+Problem = Annotated[str, typer.Argument(help="A problem of the catalogue; `separax list` shows them.", show_default=False)]
+RecipeName = Annotated[str, typer.Option("--recipe", help="best, or paper to follow the paper.")]
+Network = Annotated[str, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.")]
+Points = Annotated[int | None, typer.Option(help="Points per axis.", show_default="the recipe's")]
+Precision = Annotated[str, typer.Option(help="float32 or float64.")]
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Turns refusals into a line on standard error and an exit code: 2 for bad input, 1 for a run that failed."""
+    from .errors import Diverged, InputError
+
+    try:
+        yield
+    except InputError as error:
+        words.print(f"[bold red]error:[/] {_plain(error)}")
+        raise typer.Exit(2) from None
+    except Diverged as error:
+        words.print(f"[bold red]stopped:[/] {_plain(error)}")
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        words.print("[bold red]stopped[/] at once, as asked twice; nothing since the last save was kept")
+        raise typer.Exit(130) from None
+
+
+def _plain(error: Exception) -> str:
+    return str(error).replace("[", "\\[")
+
+
+def prepared(problem: str, recipe: str, network: str, points: int | None, steps: int | None, precision: str) -> tuple[Any, Any]:
+    """A problem and its recipe with the command line's changes."""
+    from .catalogue import find
+
+    found, base = find(problem).make(recipe, network)
+    changes = {k: v for k, v in {"points": points, "steps": steps, "precision": precision}.items() if v is not None}
+    return found, dataclasses.replace(base, **changes)
+
+
+@app.command("list")
+def list_() -> None:
+    """Show the problems that can be solved by name."""
+    from .catalogue import CATALOGUE
+
+    table = Table(title="separax solve PROBLEM", title_justify="left", title_style="bold")
+    for column in ("problem", "equation", "about"):
+        table.add_column(column, style="bold cyan" if column == "problem" else None)
+    for entry in CATALOGUE.values():
+        table.add_row(entry.name, entry.equation, entry.summary)
+    Console().print(table)
+
+
+@app.command()
+def solve(
+    problem: Problem,
+    recipe: RecipeName = "best",
+    network: Network = "spinn-mod",
+    points: Points = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of the optimiser.", show_default="the recipe's")] = None,
+    seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Train this many seeds at once, from --seed on.")] = 1,
+    precision: Precision = "float32",
+    out: Annotated[Path | None, typer.Option(help="Folder for the run.", show_default="runs/PROBLEM-TIME")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """Solve a problem of the catalogue and keep the run in a folder."""
+    with explained():
+        from .errors import InputError, whole
+
+        whole("seeds", seeds)
+        if resume and out is None:
+            raise InputError("--resume needs the folder of the run to go on with: write --out DIR --resume")
+        found, how = prepared(problem, recipe, network, points, steps, precision)
+        folder = out or Path("runs") / f"{problem}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+        from .report.page import write_report
+        from .runs import write
+        from .solving import record
+        from .solving import solve as run
+
+        solution = run(found, how, seed=seed if seeds == 1 else range(seed, seed + seeds), out=folder, resume=resume, progress=True)
+        result = {"recipe": recipe, **record(solution), "problem": problem}
+        write(folder / "record.json", (json.dumps(result, indent=1) + "\n").encode())
+        page = write_report(solution, folder, result)
+        summary(result, page)
+        if as_json:
+            sys.stdout.write(json.dumps(result) + "\n")
+        if result["interrupted"]:
+            words.print(f"stopped at step {result['steps']:,}, as asked; the best parameters so far are in [bold]{folder / 'best.npz'}[/]")
+            words.print(f"go on with:  separax solve {problem} --out {folder} --resume (and the same options)")
+            raise typer.Exit(130)
+
+
+def summary(result: dict[str, Any], page: Path) -> None:
+    """A run in a few lines."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    each = result.get("relative_l2_each")
+    if result["relative_l2"] is not None:
+        spread = f"  (mean of {len(each)}; {min(each):.2e} to {max(each):.2e})" if each else ""
+        table.add_row("relative L2 error", f"[bold green]{result['relative_l2']:.2e}[/]{spread}")
+    table.add_row("loss", f"{result['loss']:.2e} at step {result['best_step']:,}" if result["loss"] is not None else "–")
+    table.add_row("time", f"{result['train_seconds']:.1f} s for {result['steps']:,} steps, and {result['compile_seconds']:.1f} s to compile")
+    table.add_row("page", f"[bold]{page}[/]")
+    words.print(table)
+
+
+@app.command()
+def bench(
+    problem: Problem = "helmholtz",
+    recipe: RecipeName = "best",
+    network: Network = "spinn-mod",
+    points: Points = None,
+    seeds: Annotated[int, typer.Option(help="Also time this many seeds trained at once.")] = 1,
+    precision: Precision = "float32",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """Time a training step, ours and one done the paper's way, side by side."""
+    with explained():
+        from .bench import compare
+        from .errors import whole
+        from .report.record import environment
+
+        whole("seeds", seeds)
+        found, how = prepared(problem, recipe, network, points, None, precision)
+        with words.status("measuring (each after a warm-up)"):
+            rows = compare(found, how, seeds)
+    if as_json:
+        sys.stdout.write(json.dumps({"problem": problem, "recipe": recipe, **rows, **environment()}) + "\n")
+        return
+    table = Table(title=f"{problem}, {network}, {rows['points']} points per axis, {precision}", title_justify="left")
+    for column in ("step", "ms", "memory MB"):
+        table.add_column(column, justify="left" if column == "step" else "right")
+    for name in ("paper_style", "ours", "seeds"):
+        if rows.get(name):
+            label = {"paper_style": "paper-style", "ours": "separax", "seeds": f"separax, {seeds} seeds at once"}[name]
+            table.add_row(label, f"{rows[name]['ms_per_step']:.3f}", f"{rows[name]['memory_mb']:.1f}")
+    Console().print(table)
+    if rows.get("faster"):
+        Console().print(f"[bold]{rows['faster']:.1f} ×[/] faster; the two gradients differ by {rows['gradient_difference']:.0e} (relative)")
+
+
+def main() -> None:
+    app()
