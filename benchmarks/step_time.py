@@ -69,7 +69,7 @@ def label(problem: str, points: int, seeds: int, precision: str) -> str:
 
 
 def measure(problem: str, points: int, seeds: int, precision: str, beside: bool, seconds: float) -> dict:
-    with jax.enable_x64(precision == "float64"):
+    with jax.enable_x64(True):
         text = PROBLEMS[problem]()
         recipe = sx.Recipe(network=sx.SPINN(rank=32, width=64, depth=4), points=points, steps=100_000, optimiser=sx.Adam(1e-3), precision=precision)
         steps = 1000 if points < 128 else 200

@@ -19,8 +19,8 @@ from jaxtyping import Array
 
 from .domain import Lattice
 from .fields import Key
-from .loss import Loss
-from .networks import SPINN, SeparableNetwork
+from .loss import Loss, Model
+from .networks import SPINN, ModifiedMLP, SeparableNetwork
 from .problem import Problem
 from .recipe import Recipe
 from .separable import PRECISION
@@ -29,25 +29,58 @@ from .training import Trainer, memory
 LETTERS = "abcdefg"
 
 
+class PaperNetwork(eqx.Module):
+    """The same weights laid out as the paper's code has them: a network of its own per axis, every layer on its own."""
+
+    bodies: list[dict[str, Any]]
+    network: SeparableNetwork  # for the encodings; its own weights are not used
+
+    @classmethod
+    def split(cls, network: SeparableNetwork) -> PaperNetwork:
+        bodies = []
+        for i in range(len(network.axes)):
+            body = jax.tree.map(lambda leaf, i=i: leaf[i], network.body)
+            layers = {"hidden": [(la.weight, la.bias) for la in body.hidden], "out": (body.out.weight, body.out.bias)}
+            if isinstance(body, ModifiedMLP):
+                layers["first"] = list(zip(jnp.split(body.first.weight, 3, -1), jnp.split(body.first.bias, 3, -1)))
+            bodies.append(layers)
+        return cls(bodies, jax.tree.map(jax.lax.stop_gradient, network))
+
+    def features(self, i: int, x: Array) -> Array:
+        """The factors of axis i: (points, components · rank)."""
+        body, axis = self.bodies[i], self.network.axes[i]
+        act = {"tanh": jnp.tanh, "sin": jnp.sin}[self.network.body.activation]
+
+        def dense(h: Array, layer: tuple[Array, Array]) -> Array:
+            return jnp.matmul(h, layer[0], precision=PRECISION) + layer[1]
+
+        h = axis.encode(x, 0)[0]
+        h = jnp.pad(h, ((0, 0), (0, max(a.inputs for a in self.network.axes) - h.shape[-1])))
+        if "first" in body:
+            gate, other, h = (act(dense(h, layer)) for layer in body["first"])
+            for layer in body["hidden"]:
+                z = act(dense(h, layer))
+                h = (1 - z) * gate + z * other
+        else:
+            for layer in body["hidden"]:
+                h = act(dense(h, layer))
+        h = dense(h, body["out"])
+        if any(axis.walls):
+            h = h * jnp.repeat(axis.envelope(x, 0)[0], h.shape[-1] // self.network.components, axis=-1)
+        return h
+
+
 class PaperSource:
     """Derivatives one by one, by nested jvp through the whole network."""
 
-    def __init__(self, network: SeparableNetwork, place: Lattice):
+    def __init__(self, network: PaperNetwork, place: Lattice):
         self.network, self.place = network, place
-        self.axes, self.shape = place.axes, place.shape
+        self.axes, self.shape, self.dtype = place.axes, place.shape, network.bodies[0]["out"][0].dtype
 
     def _forward(self, coordinates: tuple[Array, ...]) -> Array:
         """Every component on the lattice, the axes' networks run one after the other."""
-        components, factors = self.network.components, []
-        for i, (axis, x) in enumerate(zip(self.network.axes, coordinates)):
-            body = jax.tree.map(lambda leaf, i=i: leaf[i], self.network.body)
-            widest = max(a.inputs for a in self.network.axes)
-            encoded = axis.encode(x, 0)
-            features = body(jnp.pad(encoded, ((0, 0), (0, 0), (0, widest - encoded.shape[-1]))))[0]
-            rank = features.shape[-1] // components
-            if any(axis.walls):
-                features = features * jnp.repeat(axis.envelope(x, 0)[0], rank, axis=-1)
-            factors.append(features.reshape(len(x), components, rank))
+        components = self.network.network.components
+        factors = [self.network.features(i, x).reshape(len(x), components, -1) for i, x in enumerate(coordinates)]
         merged, done = factors[0], LETTERS[0]
         for letter, factor in zip(LETTERS[1 : len(factors)], factors[1:]):
             last = letter == LETTERS[len(factors) - 1]
@@ -78,7 +111,8 @@ class PaperLoss(Loss):
     """The same loss from paper-style sources."""
 
     def sources(self, network, places):
-        return [PaperSource(network, place) for place in places]
+        split = network if isinstance(network, PaperNetwork) else PaperNetwork.split(network)
+        return [PaperSource(split, place) for place in places]
 
 
 def seconds_per_step(run: Callable[[], int], seconds: float = 3.0, least: int = 3) -> float:
@@ -112,20 +146,27 @@ def ours(problem: Problem, recipe: Recipe, seeds: int = 1, steps: int = 1000, se
 
 def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: float = 3.0) -> dict[str, Any]:
     """Time and memory of the paper-style step, one Python call each."""
-    trainer = Trainer(PaperLoss(problem, recipe))
-    state = trainer.init(jax.random.key(0))
-    places = jax.jit(trainer.loss.draw)(jax.random.key(1), jnp.array(0))
+    loss = PaperLoss(problem, recipe)
+    trainer = Trainer(loss)
+    model = trainer.model(trainer.init(jax.random.key(0)).model)
+    params, static = eqx.partition(PaperNetwork.split(model.network), eqx.is_array)
+    optimiser = recipe.optimiser.transform(recipe.steps)
+    state = optimiser.init(params)
+    places = jax.jit(loss.draw)(jax.random.key(1), jnp.array(0))
+
+    def value(params: Any, places: Any) -> Array:
+        return loss.total(loss(Model(eqx.combine(params, static), model.unknowns), places))
 
     @jax.jit
-    def step(params: Any, optimiser: Any, places: Any) -> tuple[Any, Any, Array]:
-        (total, _), gradient = jax.value_and_grad(trainer._value, has_aux=True)(params, places)
-        updates, optimiser = trainer.optimiser.update(gradient, optimiser, params)
-        return eqx.apply_updates(params, updates), optimiser, total
+    def step(params: Any, state: Any, places: Any) -> tuple[Any, Any, Array]:
+        total, gradient = jax.value_and_grad(value)(params, places)
+        updates, state = optimiser.update(gradient, state, params)
+        return eqx.apply_updates(params, updates), state, total
 
     started = time.perf_counter()
-    program = step.lower(state.model, state.optimiser, places).compile()
+    program = step.lower(params, state, places).compile()
     compiled = time.perf_counter() - started
-    carried = [state.model, state.optimiser]
+    carried = [params, state]
 
     def run() -> int:
         for _ in range(steps):
@@ -146,13 +187,13 @@ def disagreement(problem: Problem, recipe: Recipe) -> float:
         params = trainer.init(jax.random.key(0)).model
         places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
         found.append(jax.jit(jax.grad(lambda p, trainer=trainer, places=places: trainer._value(p, places)[0]))(params))
-    ours, theirs = (jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(g)]) for g in found)
+    ours, theirs = found
     return float(jnp.linalg.norm(ours - theirs) / jnp.linalg.norm(theirs))
 
 
 def compare(problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3.0) -> dict[str, Any]:
     """Both steps of a problem, beside each other; the paper's way exists for separable networks only."""
-    with jax.enable_x64(recipe.precision == "float64"):
+    with jax.enable_x64(True):
         counts = recipe.counts(problem.box)
         rows: dict[str, Any] = {"points": max(counts.values()), "precision": recipe.precision, "ours": ours(problem, recipe, seconds=seconds)}
         if seeds > 1:

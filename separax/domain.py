@@ -15,7 +15,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .errors import InputError, finite, listed, nearest, whole
 
-RESERVED = ("d", "value", "shape")  # a field's own attributes: `u.d(x=2)`, `u.value`
+# words that mean something else where an axis is named: attributes of a field (`u.d(x=2)`, `u.value`) and options that
+# stand beside coordinates (`solution.integral("x", points=64, t=ts)`)
+RESERVED = ("d", "value", "shape", "linear", "weights", "points", "field", "reference")
 SIDES = ("-", "+")
 
 
@@ -35,7 +37,7 @@ class Box:
             if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
                 raise InputError(f"Box: axis name {name!r} cannot be a parameter of your functions: write e.g. {'x'!r} or {'theta'!r}")
             if name in RESERVED:
-                raise InputError(f"Box: axis name {name!r} would hide the attribute u.{name} of a field: choose another name")
+                raise InputError(f"Box: axis name {name!r} means something else in separax (reserved: {listed(RESERVED)}): choose another name")
             if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable) or len(ends := tuple(pair)) != 2:
                 raise InputError(f"Box: {name} must be a pair (lower, upper), got {pair!r}: write {name}=(0, 1)")
             lower, upper = (finite(f"Box: a bound of {name}", end) for end in ends)

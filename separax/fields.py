@@ -29,6 +29,7 @@ class Source(Protocol):
 
     axes: tuple[str, ...]
     shape: tuple[int, ...]
+    dtype: Any
 
     def values(self, terms: Mapping[Key, Any]) -> Array: ...
 
@@ -60,7 +61,7 @@ class Field:
     def value(self) -> Array:
         """The values, on the lattice or at the points."""
         if not self._terms:
-            return jnp.broadcast_to(0.0 if self._known is None else self._known, self._source.shape)
+            return jnp.broadcast_to(jnp.asarray(0.0 if self._known is None else self._known, self._source.dtype), self._source.shape)
         values = self._source.values(self._terms)
         return values if self._known is None else values + self._known
 
@@ -156,7 +157,7 @@ class Field:
 
     def __mul__(self, other: Any) -> Field:
         if _is_scalar(other):
-            scale = float(other) if isinstance(other, numbers.Real) else other
+            scale = float(other) if isinstance(other, numbers.Real) else jnp.asarray(other, self._source.dtype)
             derive = None if self._derive is None else (lambda axis: self._derive(axis) * other)
             return Field(self._source, {k: c * scale for k, c in self._terms.items()}, None if self._known is None else self._known * scale, derive, self._name, self._given)
         return _apply(operator.mul, self, other)
@@ -215,7 +216,9 @@ def _coefficient(source: Source, values: Any) -> Field:
             )
         return Field(source, {})
 
-    return Field(source, {}, jnp.asarray(values), derive)
+    # NumPy's scalars are float64: they must not carry a float32 run along
+    known = jnp.asarray(values)
+    return Field(source, {}, known.astype(source.dtype) if jnp.issubdtype(known.dtype, jnp.floating) else known, derive)
 
 
 def _add_known(a: Field, b: Field, sign: float) -> tuple[Array | None, Callable[[str], Field] | None]:
@@ -237,7 +240,7 @@ def _apply(function: Callable[..., Array], *operands: Any) -> Any:
 
     def partial(i: int) -> Callable[..., Array]:
         def slope(*values: Array) -> Array:
-            at = jnp.broadcast_to(values[i], source.shape).astype(jnp.result_type(float))
+            at = jnp.broadcast_to(values[i], source.shape).astype(source.dtype)
             return jax.jvp(lambda v: function(*values[:i], v, *values[i + 1 :]), (at,), (jnp.ones_like(at),))[1]
 
         return slope
@@ -250,8 +253,8 @@ def _apply(function: Callable[..., Array], *operands: Any) -> Any:
                 total = total + slope * along
         return total
 
-    values = (f.value if isinstance(o, Field) else o for f, o in zip(fields, operands))
-    return Field(source, {}, function(*values), derive, given=all(f._given and not f._terms for f in fields))
+    values = function(*(f.value if isinstance(o, Field) or np.ndim(o) else o for f, o in zip(fields, operands)))
+    return Field(source, {}, values.astype(source.dtype), derive, given=all(f._given and not f._terms for f in fields))
 
 
 # --- vector helpers -----------------------------------------------------------------------------------------------

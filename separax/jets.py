@@ -75,8 +75,11 @@ def fourier(x: Float[Array, " points"], period: float, frequencies: int, order: 
 def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"]) -> Jet:
     """x ↦ x W + b: linear, so all orders go through one product; the bias touches the value alone."""
     *batch, order, points, inputs = jet.shape
-    flat = jnp.matmul(jet.reshape(*batch, order * points, inputs), weight, precision=PRECISION)
-    out = flat.reshape(*batch, order, points, weight.shape[-1])
+    if inputs == 1:  # a plain coordinate: an outer product, cheaper than a matrix product of inner dimension one
+        out = jet * weight[..., None, :, :]
+    else:
+        flat = jnp.matmul(jet.reshape(*batch, order * points, inputs), weight, precision=PRECISION)
+        out = flat.reshape(*batch, order, points, weight.shape[-1])
     return jnp.concatenate([out[..., :1, :, :] + bias[..., None, None, :], out[..., 1:, :, :]], axis=-3)
 
 

@@ -90,16 +90,17 @@ class Loss:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
         factors = self._factors(name, expression, source, place, unknowns)
         if factors is not None:
-            weights = [jnp.ones_like(c) / len(c) if w is None else w / jnp.sum(w) for c, w in zip(place.coordinates, place.weights)]
-            return mean_square(tuple(factors), tuple(weights))
+            return mean_square(factors, place.weights)
         values = values_of(expression, source.shape, name)
         return place.mean(values * values)
 
     def _factors(self, name: str, expression: Any, source: Source, place: Place, unknowns: Mapping[str, Array]) -> list[Array] | None:
         """A residual's factors per axis, if it is linear, its known part separable, and the sum short enough to pay."""
         separable = isinstance(source, SeparableSource) and isinstance(place, Lattice) and len(place.axes) > 1
-        # float64 runs go where squares of float64 cannot follow: they keep the lattice
-        if not separable or not isinstance(expression, Field) or not expression.linear or self.recipe.precision != "float32":
+        if not separable or not isinstance(expression, Field) or not expression.linear:
+            return None
+        # float64 runs go where squares of float64 cannot follow, and float32 ones need them: both keep the lattice otherwise
+        if self.recipe.precision != "float32" or not jax.config.jax_enable_x64:
             return None
         factors = columns(source.parts(expression._terms))
         if expression._known is not None:

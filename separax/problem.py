@@ -105,14 +105,14 @@ class Tracer:
     """A source of values that only writes down what is asked of it."""
 
     def __init__(self, axes: tuple[str, ...], shape: tuple[int, ...]):
-        self.axes, self.shape = axes, shape
+        self.axes, self.shape, self.dtype = axes, shape, jnp.float32
         self.needs: set[Key] = set()
         self.merged: list[frozenset[Key]] = []
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
         self.needs |= set(terms)
         self.merged.append(frozenset(terms))
-        return jnp.zeros(self.shape)
+        return jnp.zeros(self.shape, self.dtype)
 
 
 class Problem:

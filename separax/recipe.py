@@ -36,7 +36,7 @@ class Recipe:
     network: SPINN | PINN = field(default_factory=lambda: SPINN(rank=32, width=64, depth=3))
     points: int | Mapping[str, int] | Sequence[int] | None = None
     steps: int = 20_000
-    optimiser: Adam = Adam(5e-3, "cosine")
+    optimiser: Adam = field(default_factory=lambda: Adam(5e-3, "cosine"))
     sampler: Sampler = field(default_factory=Uniform)
     weights: Mapping[str, float] = field(default_factory=dict)
     precision: str = "float32"

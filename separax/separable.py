@@ -287,41 +287,38 @@ def _by_others(terms: Terms, axis: int) -> dict[tuple[int, Orders], dict[int, An
     return found
 
 
-@jax.custom_vjp
-def mean_square(factors: tuple[Array, ...], weights: tuple[Array, ...]) -> Array:
+def mean_square(factors: Sequence[Array], weights: Sequence[Array | None]) -> Array:
     """The mean over a lattice of (Σ_j Π_i f_ij)², from one Gram matrix per axis: no lattice, O(N rank²) work.
 
     The Gram matrices are made and multiplied in float64 whatever the precision of the factors: a residual is a small
-    difference of large terms, and squares of float32 would leave nothing of it. `weights` add up to one along each axis
-    and are not differentiated.
+    difference of large terms, and squares of float32 would leave nothing of it. So float64 must be on (`jax.enable_x64`).
+    Axes of different lengths are filled up with zeros, so that one batched product serves all of them.
     """
-    return _mean_square(factors, weights)[0]
+    if not jax.config.jax_enable_x64:
+        raise InputError("mean_square: squares of float32 lose what is left of a residual: call it inside jax.enable_x64(True)")
+    longest = max(f.shape[0] for f in factors)
+    weighed = [f if w is None else f * jnp.sqrt(w / jnp.mean(w)).astype(f.dtype)[:, None] for f, w in zip(factors, weights)]
+    stacked = jnp.stack([jnp.pad(f, ((0, longest - f.shape[0]), (0, 0))) for f in weighed])
+    number = math.prod(f.shape[0] for f in factors)
+    return (_sum_of_squares(stacked.astype(jnp.float64)) / number).astype(factors[0].dtype)
 
 
-def _mean_square(factors: tuple[Array, ...], weights: tuple[Array, ...]) -> tuple[Array, Any]:
-    dtype = factors[0].dtype
-    with jax.enable_x64(True):  # locally: the user's own setting stays as it is
-        wide = [f.astype(jnp.float64) for f in factors]
-        heavy = [f * w.astype(jnp.float64)[:, None] for f, w in zip(wide, weights)]
-        grams = [jnp.matmul(f.T, h, precision=PRECISION) for f, h in zip(wide, heavy)]
-        total = jnp.sum(functools.reduce(operator.mul, grams))
-        return total.astype(dtype), (heavy, grams)
+@jax.custom_vjp
+def _sum_of_squares(factors: Float[Array, "axes points columns"]) -> Array:
+    """Σ over the lattice of (Σ_j Π_i f_ij)². Its gradient needs one product per axis, not the two that differentiating a
+    Gram matrix as a general product would make."""
+    return _grams(factors)[0]
 
 
-def _mean_square_forward(factors, weights):
-    value, kept = _mean_square(factors, weights)
-    return value, (*kept, weights)
+def _grams(factors: Array) -> tuple[Array, tuple[Array, Array]]:
+    grams = jnp.matmul(jnp.swapaxes(factors, 1, 2), factors, precision=PRECISION)
+    others = jnp.stack([functools.reduce(operator.mul, [g for j, g in enumerate(grams) if j != i]) for i in range(len(grams))])
+    return jnp.sum(grams[0] * others[0]), (factors, others)
 
 
-def _mean_square_backward(kept, cotangent):
-    heavy, grams, weights = kept
-    dtype = cotangent.dtype
-    with jax.enable_x64(True):
-        out = []
-        for i, factor in enumerate(heavy):
-            others = functools.reduce(operator.mul, [g for j, g in enumerate(grams) if j != i], 2.0 * cotangent.astype(jnp.float64))
-            out.append(jnp.matmul(factor, others, precision=PRECISION).astype(dtype))
-    return tuple(out), tuple(jnp.zeros_like(w) for w in weights)
+def _grams_backward(kept: tuple[Array, Array], cotangent: Array) -> tuple[Array]:
+    factors, others = kept
+    return (2.0 * cotangent * jnp.matmul(factors, others, precision=PRECISION),)
 
 
-mean_square.defvjp(_mean_square_forward, _mean_square_backward)
+_sum_of_squares.defvjp(_grams, _grams_backward)

@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -67,13 +66,13 @@ def solve(
     seeds = [whole("seed", s, 0) for s in (seed if several else [seed])]
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
-    with jax.enable_x64(recipe.precision == "float64"):
+    with jax.enable_x64(True):
         loss = Loss(problem, recipe)
         run = Run(out, settings(problem, recipe, seeds), resume) if out is not None else None
         with display(problem.name, progress) as shown, Interrupt() as interrupt:
-            session = Session(loss, seeds if several else seeds[0], run, interrupt)
+            session = Session(loss, seeds, several, run, interrupt)
             session.go(lambda **now: [report(**now) for report in (shown, callback) if report is not None])
-    return session.finish()
+        return session.finish()
 
 
 def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:
@@ -113,54 +112,48 @@ class Interrupt:
             signal.signal(number, before)
 
 
-@dataclass
 class Session:
     """One run from its first launch to its solution."""
 
-    loss: Loss
-    seed: int | list[int]
-    run: Run | None
-    interrupt: Interrupt
-    state: TrainState | None = None
-    records: list[np.ndarray] = field(default_factory=list)
-    errors: list[tuple[int, Any]] = field(default_factory=list)
-    spent: float = 0.0
-    compile_seconds: float = 0.0
-    memory_bytes: int | None = None
-    trouble: str | None = None
+    def __init__(self, loss: Loss, seeds: Sequence[int], several: bool, run: Run | None, interrupt: Interrupt):
+        self.loss, self.seeds, self.several, self.run, self.interrupt = loss, list(seeds), several, run, interrupt
+        self.trainer = Trainer(loss, len(seeds) if several else None)
+        self._check_memory()
+        keys = jax.vmap(jax.random.key)(jnp.asarray(self.seeds)) if several else jax.random.key(self.seeds[0])
+        self.state = self.trainer.init(keys)
+        self.records: list[np.ndarray] = []
+        self.errors: list[tuple[int, Any]] = []
+        self.spent = 0.0
+        self.trouble: str | None = None
+        self._resume()
+        self.launch = self.trainer.compile(self.state)
 
     @property
-    def seeds(self) -> int | None:
-        return len(self.seed) if isinstance(self.seed, list) else None
+    def step(self) -> int:
+        return int(np.max(self.state.step))
 
     def go(self, report: Callable[..., Any]) -> None:
-        recipe = self.loss.recipe
-        self.trainer = Trainer(self.loss, self.seeds)
-        self._check_memory()
-        keys = jax.random.key(self.seed) if self.seeds is None else jax.vmap(jax.random.key)(jnp.asarray(self.seed))
-        self.state = self.trainer.init(keys)
-        step = self._resume()
-        launch = self.trainer.compile(self.state)
-        self.compile_seconds, self.memory_bytes = launch.seconds, launch.bytes
+        """Launch after launch until the last step, an interrupt or trouble."""
+        steps, length = self.loss.recipe.steps, self.trainer.round
         watch = self._watch()
-        rounds, saved, rate, begun = 1, time.perf_counter(), 0.0, step
-        while step < recipe.steps and not self.interrupt.asked and self.trouble is None:
-            rounds = min(rounds, self.trainer.held, (recipe.steps - step) // self.trainer.round)
+        step = begun = self.step
+        rounds, saved, rate = 1, time.perf_counter(), 0.0
+        while step < steps and not self.interrupt.asked and self.trouble is None:
+            rounds = min(rounds, self.trainer.held, (steps - step) // length)
             started = time.perf_counter()
-            self.state, record = launch(self.state, rounds)
+            self.state, record = self.launch(self.state, rounds)
             took = time.perf_counter() - started
             self._keep(record, step)
-            step += rounds * self.trainer.round
+            step += rounds * length
             self.spent += took
-            rate = rounds * self.trainer.round / took if not rate else 0.7 * rate + 0.3 * rounds * self.trainer.round / took
+            rate = rounds * length / took if not rate else 0.7 * rate + 0.3 * rounds * length / took
             error = watch(self.state.best, step) if watch else None
-            report(step=step, steps=recipe.steps, loss=float(np.median(record[..., -1, -1])), error=error, rate=rate)
+            report(step=step, steps=steps, loss=float(np.median(record[..., -1, -1])), error=error, rate=rate)
             rounds = max(1, min(2 * rounds, round(rounds * LAUNCH_SECONDS / took)))
-            if self.run is not None and time.perf_counter() - saved > SAVE_SECONDS:
+            if time.perf_counter() - saved > SAVE_SECONDS:
                 self._save()
                 saved = time.perf_counter()
-        self.done = step
-        if self.run is not None and (step > begun or not (self.run.path / "state.npz").exists()):
+        if step > begun:
             self._save()
 
     def _check_memory(self) -> None:
@@ -169,11 +162,10 @@ class Session:
         if math.prod(counts.values()) * itemsize > 2**24:  # smaller ones always fit
             check_fits(f"points={points}: a training step", self.trainer.predicted_bytes(), "use fewer points, a smaller rank, or fewer seeds at once")
 
-    def _resume(self) -> int:
+    def _resume(self) -> None:
         kept = self.run.load_state(self.state) if self.run is not None else None
         if kept is not None:
             self.state, self.records, self.errors, self.spent = kept
-        return int(np.max(self.state.step))
 
     def _keep(self, record: np.ndarray, start: int) -> None:
         """The history, thinned to every look; and the first loss that is not finite."""
@@ -189,8 +181,9 @@ class Session:
             self.trouble = f"the loss stopped being finite at step {start + first:,} (term {', '.join(map(repr, named))})"
 
     def _save(self) -> None:
-        self.run.save_state(self.state, self.records, self.errors, self.spent)
-        self.run.save_best(self.state.best)
+        if self.run is not None:
+            self.run.save_state(self.state, self.records, self.errors, self.spent)
+            self.run.save_best(self.state.best)
 
     def _watch(self) -> Callable[[Any, int], float] | None:
         """Follows the relative L2 error of the best parameters, where there is a reference."""
@@ -205,7 +198,7 @@ class Session:
             ours = view._compute(self.trainer.model(params), lattice)
             return jnp.sqrt(sum(jnp.sum((ours[k] - v) ** 2) for k, v in true.items()) / sum(jnp.sum(v**2) for v in true.values()))
 
-        compiled = jax.jit(error if self.seeds is None else jax.vmap(error, in_axes=(0, None, None)))
+        compiled = jax.jit(jax.vmap(error, in_axes=(0, None, None)) if self.several else error)
 
         def watch(params: Any, step: int) -> float:
             found = np.asarray(compiled(params, lattice, true))
@@ -215,38 +208,48 @@ class Session:
         return watch
 
     def _one(self, tree: Any, i: int) -> Any:
-        return tree if self.seeds is None else jax.tree.map(lambda leaf: leaf[i], tree)
+        return jax.tree.map(lambda leaf: leaf[i], tree) if self.several else tree
 
     def _solution(self, i: int) -> Solution:
-        recipe, names = self.loss.recipe, self.loss.names
-        kept = np.concatenate(self.records, axis=-2) if self.records else np.zeros((*(() if self.seeds is None else (self.seeds,)), 0, len(names) + 1))
-        table = self._one(kept, i)
-        looks = np.arange(0, self.done, LOOK)[: len(table)]
-        steps, errors = [s for s, _ in self.errors], [self._one(e, i) for _, e in self.errors]
-        history = History(looks, {n: table[:, k] for k, n in enumerate(names)}, table[:, -1], np.array(steps, int), np.array(errors, float))
+        names, done = self.loss.names, self.step
+        nothing = np.zeros((len(self.seeds), 0, len(names) + 1)) if self.several else np.zeros((0, len(names) + 1))
+        table = self._one(np.concatenate([nothing, *self.records], axis=-2), i)
+        history = History(
+            np.arange(0, done, LOOK)[: len(table)],
+            {name: table[:, k] for k, name in enumerate(names)},
+            table[:, -1],
+            np.array([step for step, _ in self.errors], int),
+            np.array([self._one(error, i) for _, error in self.errors], float),
+        )
         return Solution(
-            self.loss.problem, recipe, self.trainer.model(self._one(self.state.best, i)),
+            self.loss.problem,
+            self.loss.recipe,
+            self.trainer.model(self._one(self.state.best, i)),
             history=history,
-            timing=Timing(self.compile_seconds, self.spent, self.done),
-            seed=self.seed if self.seeds is None else self.seed[i],
+            timing=Timing(self.launch.seconds, self.spent, done),
+            seed=self.seeds[i],
             best_step=int(self._one(self.state.best_step, i)),
             best_loss=float(self._one(self.state.best_loss, i)),
-            memory_bytes=self.memory_bytes,
-            interrupted=self.done < recipe.steps,
+            memory_bytes=self.launch.bytes,
+            interrupted=done < self.loss.recipe.steps,
             run_dir=self.run.path if self.run is not None else None,
-        )  # fmt: skip
+        )
 
     def finish(self) -> Solution | Ensemble:
-        with jax.enable_x64(self.loss.recipe.precision == "float64"):
-            solutions = [self._solution(i) for i in range(self.seeds or 1)]
-        out = solutions[0] if self.seeds is None else Ensemble(solutions)
+        """The solution, kept in the run's folder; raises `Diverged` with it where there was trouble."""
+        solutions = [self._solution(i) for i in range(len(self.seeds))]
+        out = Ensemble(solutions) if self.several else solutions[0]
         if self.run is not None:
-            for i, solution in enumerate(solutions):
-                self.run.save_history(solution.history, "" if self.seeds is None else f"-seed{self.seed[i]}")
+            for solution in solutions:
+                self.run.save_history(solution.history, f"-seed{solution.seed}" if self.several else "")
             self.run.save_record(record(out) | {"trouble": self.trouble})
         if self.trouble is not None:
-            where = f"; the best parameters, from step {solutions[0].best_step:,}, are in {self.run.path}" if self.run else "; the best parameters so far are in this error's .solution"
-            raise Diverged(f"{self.trouble}{where}. Try a smaller rate, optimiser=sx.Adam(1e-3), or precision='float64'", out)
+            where = f"in {self.run.path}" if self.run else "in this error's .solution"
+            raise Diverged(
+                f"{self.trouble}; the best parameters, from step {solutions[0].best_step:,}, are {where}."
+                " Try a smaller rate, optimiser=sx.Adam(1e-3), or precision='float64'",
+                out,
+            )
         return out
 
 

@@ -25,7 +25,7 @@ class SeparableSource:
 
     def __init__(self, components: Sequence[Separable], place: Place):
         self.components, self.place = components, place
-        self.axes, self.shape = place.axes, place.shape
+        self.axes, self.shape, self.dtype = place.axes, place.shape, components[0].jets[0].dtype
         self._made: dict[Any, Array] = {}
 
     def parts(self, terms: Mapping[Key, Any]) -> list[tuple[Separable, dict[tuple[int, ...], Any]]]:
@@ -47,6 +47,7 @@ class PointwiseSource:
 
     def __init__(self, derivatives: Mapping[tuple[int, ...], Array], place: Place):
         self.derivatives, self.axes, self.shape = derivatives, place.axes, place.shape
+        self.dtype = next(iter(derivatives.values())).dtype
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
         return sum(c * self.derivatives[orders][:, i] for (i, orders), c in terms.items()).reshape(self.shape)

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .loss import Loss, Model
@@ -30,13 +31,17 @@ HELD = 20_000  # steps of history a launch can hold
 
 
 class TrainState(eqx.Module):
-    """All that a run is at one step. Every leaf is an array, with a leading axis when several seeds are trained."""
+    """All that a run is at one step. Every leaf is an array, with a leading axis when several seeds are trained.
 
-    model: Any
+    The parameters are one flat vector: an optimiser's step is then one kernel instead of one per layer, which is what a
+    small network's time on a GPU is made of.
+    """
+
+    model: Float[Array, " parameters"]
     optimiser: Any
     key: Array  # raw key data, so that it can be saved like any other array
     step: Int[Array, ""]
-    best: Any
+    best: Float[Array, " parameters"]
     best_loss: Float[Array, ""]
     best_step: Int[Array, ""]
 
@@ -54,7 +59,7 @@ class Trainer:
         self.held = max(1, HELD // self.round)
         self.optimiser = recipe.optimiser.transform(recipe.steps)
         self.traces = 0  # how often the launch was traced: once per run
-        self._static: Any = None
+        self._whole: Callable[[Array], Model] = _not_yet
 
     def init(self, key: PRNGKeyArray) -> TrainState:
         """A fresh state; with several seeds, `key` holds one key each."""
@@ -63,16 +68,18 @@ class Trainer:
 
     def _init(self, key: PRNGKeyArray) -> TrainState:
         k_model, k_points = jax.random.split(key)
-        model, self._static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, k_model), eqx.is_array)
+        arrays, static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, k_model), eqx.is_array)
+        model, unravel = ravel_pytree(arrays)
+        self._whole = lambda params: eqx.combine(unravel(params), static)
         dtype = self.loss.recipe.dtype
         return TrainState(
             model, self.optimiser.init(model), jax.random.key_data(k_points), jnp.zeros((), jnp.int32),
             model, jnp.asarray(jnp.inf, dtype), jnp.zeros((), jnp.int32),
         )  # fmt: skip
 
-    def model(self, params: Any) -> Model:
-        """Parameters as they stand in a state, made whole again."""
-        return eqx.combine(params, self._static)
+    def model(self, params: Float[Array, " parameters"]) -> Model:
+        """Parameters as they stand in a state, made a network again."""
+        return self._whole(params)
 
     # --- the compiled part -------------------------------------------------------------------------------------
 
@@ -89,7 +96,7 @@ class Trainer:
             params, optimiser = carry
             (total, terms), gradient = jax.value_and_grad(self._value, has_aux=True)(params, places)
             updates, optimiser = self.optimiser.update(gradient, optimiser, params)
-            params = jax.tree.map(lambda p, u: p + u.astype(p.dtype), params, updates)
+            params = params + updates.astype(params.dtype)
             return (params, optimiser), jnp.append(terms, total)
 
         def look(state, _):
@@ -97,7 +104,7 @@ class Trainer:
             # the first loss of a look belongs to the parameters it began with; NaN is not better
             total = record[0, -1]
             better = total < state.best_loss
-            best = jax.tree.map(lambda new, old: jnp.where(better, new, old), state.model, state.best)
+            best = jnp.where(better, state.model, state.best)
             state = TrainState(
                 params, optimiser, state.key, state.step + self.look,
                 best, jnp.where(better, total, state.best_loss), jnp.where(better, state.step, state.best_step),
@@ -137,6 +144,10 @@ class Trainer:
         return Compiled(program, time.perf_counter() - started, memory(program))
 
 
+def _not_yet(params: Array) -> Model:
+    raise RuntimeError("Trainer.init must run before its parameters can be made a network")
+
+
 @dataclass(frozen=True)
 class Compiled:
     program: Callable[..., tuple[TrainState, Array]]
@@ -168,6 +179,7 @@ def _product_bytes(jaxpr: Any) -> int:
         if equation.primitive.name == "dot_general":
             out = equation.outvars[0].aval
             total += math.prod(out.shape) * out.dtype.itemsize
-        for inner in jax.core.jaxprs_in_params(equation.params):
-            total += _product_bytes(inner)
+        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda p: hasattr(p, "eqns") or hasattr(p, "jaxpr")):
+            if hasattr(inner, "eqns") or hasattr(inner, "jaxpr"):
+                total += _product_bytes(getattr(inner, "jaxpr", inner))
     return total

@@ -53,4 +53,6 @@ class Adam:
 
     def transform(self, steps: int) -> optax.GradientTransformation:
         """The optax transformation for a run of `steps` steps."""
+        if self.schedule == "constant" and not self.warmup:
+            return optax.adam(self.rate)  # no counter to keep
         return optax.adam(self.rates(steps))

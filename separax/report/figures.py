@@ -45,48 +45,56 @@ def shown_axes(solution: Solution) -> tuple[str, ...]:
     return tuple(space[-2:]) if len(space) >= 2 else tuple(axes[-2:])
 
 
-def held_values(solution: Solution, shown: tuple[str, ...], fractions: tuple[float, ...]) -> list[dict[str, float]]:
-    """Values of the axes that are not shown: time (or the first of them) at each fraction of its range, the rest at 5/8 of
-    theirs, off the middle, where symmetric solutions are often zero."""
+def held_values(solution: Solution, shown: tuple[str, ...]) -> list[dict[str, float]]:
+    """Where to cut: time at its start, middle and end, or the first hidden axis at three places; the rest at one. Places in
+    space are uneven parts of an axis, since even ones are often where a manufactured solution is zero."""
     box = solution.problem.box
     hidden = [a for a in box.axes if a not in shown]
-    rest = {a: box[a][0] + 0.625 * (box[a][1] - box[a][0]) for a in hidden}
     if not hidden:
         return [{}]
+
+    def part(axis: str, fraction: float) -> float:
+        return box[axis][0] + fraction * (box[axis][1] - box[axis][0])
+
     moved = "t" if "t" in hidden else hidden[0]
-    low, high = box[moved]
-    return [rest | {moved: low + f * (high - low)} for f in fractions]
+    rest = {a: part(a, 0.82) for a in hidden}
+    return [rest | {moved: part(moved, f)} for f in ((0.0, 0.5, 1.0) if moved == "t" else (0.17, 0.45, 0.82))]
 
 
 def slices(solution: Solution, field: str | None = None, points: int = 128) -> Figure:
-    """Two-dimensional slices of a field: the solution, and beside it the reference and the difference where there is one."""
+    """Two-dimensional slices of a field: the solution, and beside it the reference and the difference where there is one.
+    All slices share one colour scale, all differences another."""
     problem = solution.problem
     field = field or problem.fields[0]
     shown = shown_axes(solution)
     if len(shown) < 2:
         return line(solution, field)
-    held = held_values(solution, shown, (0.125, 0.5, 0.875))
-    columns = 3 if problem.reference is not None else 1
-    figure, panels = new_figure(3.6 * columns + 0.4, 2.9 * len(held), len(held), columns)
-    vertical, horizontal = shown
     grid = {a: np.linspace(*problem.box[a], points) for a in shown}
-    for row, fixed in zip(panels, held):
-        values = _values(solution, field, {**grid, **fixed})
-        pictures = [("solution", values)]
-        if columns == 3:
-            true = _reference(solution, field, {**grid, **fixed})
-            pictures += [("reference", true), ("difference", values - true)]
-        limits = [min(p.min() for _, p in pictures[:2]), max(p.max() for _, p in pictures[:2])]
-        where = ", ".join(f"{a} = {v:.3g}" for a, v in fixed.items())
-        for panel, (title, picture) in zip(row, pictures):
-            apart = title == "difference"
-            most = float(np.abs(picture).max()) or 1.0
-            image = panel.imshow(
-                picture, origin="lower", aspect="auto", extent=(*problem.box[horizontal], *problem.box[vertical]),
-                cmap="RdBu_r" if apart else "viridis", vmin=-most if apart else limits[0], vmax=most if apart else limits[1],
-            )  # fmt: skip
-            panel.set(title=f"{title}{f' at {where}' if where else ''}", xlabel=horizontal, ylabel=vertical)
-            figure.colorbar(image, ax=panel, format="%.1e" if apart else None)
+    rows = []
+    for fixed in held_values(solution, shown):
+        pictures = {"solution": _values(solution, field, {**grid, **fixed})}
+        if problem.reference is not None:
+            pictures["reference"] = _reference(solution, field, {**grid, **fixed})
+            pictures["difference"] = pictures["solution"] - pictures["reference"]
+        rows.append((", ".join(f"{a} = {v:.3g}" for a, v in fixed.items()), pictures))
+    columns = len(rows[0][1])
+    values = [p for _, pictures in rows for title, p in pictures.items() if title != "difference"]
+    limits = min(v.min() for v in values), max(v.max() for v in values)
+    most = max((float(np.abs(p["difference"]).max()) for _, p in rows if "difference" in p), default=1.0) or 1.0
+    figure, panels = new_figure(3.5 * columns + 1.2, 2.7 * len(rows), len(rows), columns)
+    vertical, horizontal = shown
+    extent = (*problem.box[horizontal], *problem.box[vertical])
+    images = {}
+    for row, (where, pictures) in zip(panels, rows):
+        for panel, (title, picture) in zip(row, pictures.items()):
+            low, high, colours = (-most, most, "RdBu_r") if title == "difference" else (*limits, "viridis")
+            images[title] = panel.imshow(picture, origin="lower", aspect="auto", extent=extent, cmap=colours, vmin=low, vmax=high)
+            panel.set(title=f"{title} at {where}" if where else title, xlabel=horizontal, ylabel=vertical)
+    if "difference" in images:
+        figure.colorbar(images["difference"], ax=list(panels[:, -1]), format="%.0e", shrink=0.8)
+        figure.colorbar(images["solution"], ax=list(panels[:, :2].ravel()), shrink=0.8, location="left")
+    else:
+        figure.colorbar(images["solution"], ax=list(panels.ravel()), shrink=0.8)
     return figure
 
 

@@ -1,0 +1,42 @@
+# make demo    solve an equation and look at it          make test    check everything
+# make setup   .venv with the separax command            make clean   remove what these made
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check format slow setup clean
+
+demo: $(VENV)/.separax
+	@$(BIN)/separax solve helmholtz
+	@echo "Open the page above in a browser to look at the solution, its error and the loss curve."
+
+test: check
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow
+
+setup: $(VENV)/.separax
+
+$(VENV)/.separax: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "separax needs Python 3.11 or newer; name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.separax
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache
