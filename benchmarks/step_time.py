@@ -71,9 +71,21 @@ def label(problem: str, points: int, seeds: int, precision: str) -> str:
 def measure(problem: str, points: int, seeds: int, precision: str, beside: bool, seconds: float) -> dict:
     with jax.enable_x64(True):
         text = PROBLEMS[problem]()
-        recipe = sx.Recipe(network=sx.SPINN(rank=32, width=64, depth=4), points=points, steps=100_000, optimiser=sx.Adam(1e-3), precision=precision)
+        recipe = sx.Recipe(
+            network=sx.SPINN(rank=32, width=64, depth=4),
+            points=points,
+            steps=100_000,
+            optimiser=sx.Adam(1e-3),
+            precision=precision,
+        )
         steps = 1000 if points < 128 else 200
-        row = {"row": label(problem, points, seeds, precision), "problem": problem, "points": points, "seeds": seeds, "precision": precision}
+        row = {
+            "row": label(problem, points, seeds, precision),
+            "problem": problem,
+            "points": points,
+            "seeds": seeds,
+            "precision": precision,
+        }
         row |= bench.ours(text, recipe, seeds, steps, seconds)
         if beside:
             slow = bench.paper_style(text, recipe, 100 if points < 128 else 20, seconds)

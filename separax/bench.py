@@ -110,7 +110,7 @@ def _derivative(function: Callable[[tuple[Array, ...]], Array], axis: int) -> Ca
 class PaperLoss(Loss):
     """The same loss from paper-style sources."""
 
-    def sources(self, network, places):
+    def sources(self, network: Any, places: Any) -> list[Any]:
         split = network if isinstance(network, PaperNetwork) else PaperNetwork.split(network)
         return [PaperSource(split, place) for place in places]
 
@@ -141,7 +141,11 @@ def ours(problem: Problem, recipe: Recipe, seeds: int = 1, steps: int = 1000, se
         return len(record) if seeds == 1 else record.shape[1]
 
     spent = seconds_per_step(run, seconds)
-    return {"ms_per_step": 1e3 * spent, "compile_seconds": compiled.seconds, "memory_mb": None if compiled.bytes is None else compiled.bytes / 1e6}
+    return {
+        "ms_per_step": 1e3 * spent,
+        "compile_seconds": compiled.seconds,
+        "memory_mb": None if compiled.bytes is None else compiled.bytes / 1e6,
+    }
 
 
 def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: float = 3.0) -> dict[str, Any]:
@@ -149,6 +153,7 @@ def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: flo
     loss = PaperLoss(problem, recipe)
     trainer = Trainer(loss)
     model = trainer.model(trainer.init(jax.random.key(0)).model)
+    assert isinstance(model.network, SeparableNetwork)
     params, static = eqx.partition(PaperNetwork.split(model.network), eqx.is_array)
     optimiser = recipe.optimiser.transform(recipe.steps)
     state = optimiser.init(params)
@@ -195,7 +200,11 @@ def compare(problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3
     """Both steps of a problem, beside each other; the paper's way exists for separable networks only."""
     with jax.enable_x64(True):
         counts = recipe.counts(problem.box)
-        rows: dict[str, Any] = {"points": max(counts.values()), "precision": recipe.precision, "ours": ours(problem, recipe, seconds=seconds)}
+        rows: dict[str, Any] = {
+            "points": max(counts.values()),
+            "precision": recipe.precision,
+            "ours": ours(problem, recipe, seconds=seconds),
+        }
         if seeds > 1:
             rows["seeds"] = ours(problem, recipe, seeds, seconds=seconds)
         if isinstance(recipe.network, SPINN):

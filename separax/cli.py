@@ -102,7 +102,9 @@ def solve(
         from .solving import record
         from .solving import solve as run
 
-        solution = run(found, how, seed=seed if seeds == 1 else range(seed, seed + seeds), out=folder, resume=resume, progress=True)
+        solution = run(
+            found, how, seed=seed if seeds == 1 else range(seed, seed + seeds), out=folder, resume=resume, progress=True
+        )
         result = {"recipe": recipe, **record(solution), "problem": problem}
         write(folder / "record.json", (json.dumps(result, indent=1) + "\n").encode())
         page = write_report(solution, folder, result)
@@ -110,7 +112,9 @@ def solve(
         if as_json:
             sys.stdout.write(json.dumps(result) + "\n")
         if result["interrupted"]:
-            words.print(f"stopped at step {result['steps']:,}, as asked; the best parameters so far are in [bold]{folder / 'best.npz'}[/]")
+            words.print(
+                f"stopped at step {result['steps']:,}, as asked; the best parameters so far are in [bold]{folder / 'best.npz'}[/]"
+            )
             words.print(f"go on with:  separax solve {problem} --out {folder} --resume (and the same options)")
             raise typer.Exit(130)
 
@@ -125,7 +129,9 @@ def summary(result: dict[str, Any], page: Path) -> None:
         spread = f"  (mean of {len(each)}; {min(each):.2e} to {max(each):.2e})" if each else ""
         table.add_row("relative L2 error", f"[bold green]{result['relative_l2']:.2e}[/]{spread}")
     table.add_row("loss", f"{result['loss']:.2e} at step {result['best_step']:,}" if result["loss"] is not None else "–")
-    table.add_row("time", f"{result['train_seconds']:.1f} s for {result['steps']:,} steps, and {result['compile_seconds']:.1f} s to compile")
+    table.add_row(
+        "time", f"{result['train_seconds']:.1f} s for {result['steps']:,} steps, and {result['compile_seconds']:.1f} s to compile"
+    )
     table.add_row("page", f"[bold]{page}[/]")
     words.print(table)
 
@@ -162,7 +168,9 @@ def bench(
             table.add_row(label, f"{rows[name]['ms_per_step']:.3f}", f"{rows[name]['memory_mb']:.1f}")
     Console().print(table)
     if rows.get("faster"):
-        Console().print(f"[bold]{rows['faster']:.1f} ×[/] faster; the two gradients differ by {rows['gradient_difference']:.0e} (relative)")
+        Console().print(
+            f"[bold]{rows['faster']:.1f} ×[/] faster; the two gradients differ by {rows['gradient_difference']:.0e} (relative)"
+        )
 
 
 def main() -> None:

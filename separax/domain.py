@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -32,18 +34,24 @@ class Box:
     def __init__(self, **bounds: tuple[float, float]):
         if not bounds:
             raise InputError("Box needs at least one axis: write e.g. Box(t=(0, 1), x=(-1, 1))")
-        checked = {}
+        checked: dict[str, tuple[float, float]] = {}
         for name, pair in bounds.items():
             if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-                raise InputError(f"Box: axis name {name!r} cannot be a parameter of your functions: write e.g. {'x'!r} or {'theta'!r}")
+                raise InputError(
+                    f"Box: axis name {name!r} cannot be a parameter of your functions: write e.g. {'x'!r} or {'theta'!r}"
+                )
             if name in RESERVED:
-                raise InputError(f"Box: axis name {name!r} means something else in separax (reserved: {listed(RESERVED)}): choose another name")
+                raise InputError(
+                    f"Box: axis name {name!r} means something else in separax (reserved: {listed(RESERVED)}): choose another name"
+                )
             if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable) or len(ends := tuple(pair)) != 2:
                 raise InputError(f"Box: {name} must be a pair (lower, upper), got {pair!r}: write {name}=(0, 1)")
             lower, upper = (finite(f"Box: a bound of {name}", end) for end in ends)
             if not lower < upper:
                 kind = "equal" if lower == upper else "reversed"
-                raise InputError(f"Box: the bounds of {name} are {kind}, got {ends!r}: write the lower first, {name}=({min(lower, upper):g}, {max(lower, upper + (lower == upper)):g})")
+                raise InputError(
+                    f"Box: the bounds of {name} are {kind}, got {ends!r}: write the lower first, {name}=({min(lower, upper):g}, {max(lower, upper + (lower == upper)):g})"
+                )
             checked[name] = (lower, upper)
         self._bounds = checked
 
@@ -90,11 +98,15 @@ class Box:
             for axis in points:
                 self.check_axis(axis, argument)
             if missing := [axis for axis in self.axes if axis not in points]:
-                raise InputError(f"{argument}: no number of points for {listed(missing)}: write {argument}=dict({', '.join(f'{a}=32' for a in self.axes)})")
+                raise InputError(
+                    f"{argument}: no number of points for {listed(missing)}: write {argument}=dict({', '.join(f'{a}=32' for a in self.axes)})"
+                )
             return {axis: whole(f"{argument}[{axis!r}]", points[axis]) for axis in self.axes}
         if isinstance(points, Sequence) and not isinstance(points, str):
             if len(points) != self.dimension:
-                raise InputError(f"{argument}: {len(points)} numbers for {self.dimension} axes ({listed(self.axes)}): write one per axis, or a single one for all")
+                raise InputError(
+                    f"{argument}: {len(points)} numbers for {self.dimension} axes ({listed(self.axes)}): write one per axis, or a single one for all"
+                )
             return {axis: whole(f"{argument}[{axis!r}]", n) for axis, n in zip(self.axes, points)}
         return dict.fromkeys(self.axes, whole(argument, points))
 
@@ -107,7 +119,9 @@ class Box:
             axis, sides = (name[:-1], name[-1]) if name[-1:] in SIDES else (name, "-+")
             if axis not in self._bounds:
                 known = [axis + side for axis in self.axes for side in ("", *SIDES)]
-                raise InputError(f"{argument}: there is no face {name!r} in {self!r}; its faces are {listed(known)}.{nearest(name, known)}")
+                raise InputError(
+                    f"{argument}: there is no face {name!r} in {self!r}; its faces are {listed(known)}.{nearest(name, known)}"
+                )
             found[axis] = "".join(side for side in SIDES if side in found.get(axis, "") + sides)
         return found
 
@@ -118,7 +132,13 @@ class Box:
     def lattice(self, points: int | Mapping[str, int] | Sequence[int]) -> Lattice:
         """A regular lattice, both ends of every axis included (the middle where an axis has one point)."""
         counts = self.counts(points)
-        return Lattice(**{a: np.linspace(*self._bounds[a], n) if (n := counts[a]) > 1 else np.mean(self._bounds[a], keepdims=True) for a in self.axes})
+        return Lattice(
+            weights=None,
+            **{
+                a: np.linspace(*self._bounds[a], n) if (n := counts[a]) > 1 else np.mean(self._bounds[a], keepdims=True)
+                for a in self.axes
+            },
+        )
 
 
 class Lattice(eqx.Module):
@@ -138,7 +158,9 @@ class Lattice(eqx.Module):
         self.weights = tuple((weights or {}).get(axis) for axis in self.axes)
         for axis, values in coordinates.items():
             if np.ndim(values) != 1:
-                raise InputError(f"Lattice: {axis} must be a one-dimensional array, got shape {np.shape(values)}: write {axis}=jnp.linspace(0, 1, 32)")
+                raise InputError(
+                    f"Lattice: {axis} must be a one-dimensional array, got shape {np.shape(values)}: write {axis}=jnp.linspace(0, 1, 32)"
+                )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -176,7 +198,9 @@ class Points(eqx.Module):
         """From an array of shape (n, number of axes), columns in the order of the box's axes."""
         shape = np.shape(points)
         if len(shape) != 2 or shape[1] != box.dimension:
-            raise InputError(f"{argument} must have shape (n, {box.dimension}), one column per axis ({listed(box.axes)}), got {shape}")
+            raise InputError(
+                f"{argument} must have shape (n, {box.dimension}), one column per axis ({listed(box.axes)}), got {shape}"
+            )
         return cls(box.axes, tuple(jnp.asarray(points)[:, i] for i in range(box.dimension)))
 
     @property
@@ -196,7 +220,7 @@ def flatten(lattice: Lattice) -> Points:
     weights = None
     if any(w is not None for w in lattice.weights):
         each = [jnp.ones_like(c) if w is None else w for c, w in zip(lattice.coordinates, lattice.weights)]
-        weights = math.prod(jnp.meshgrid(*each, indexing="ij")).ravel()
+        weights = functools.reduce(operator.mul, jnp.meshgrid(*each, indexing="ij")).ravel()
     return Points(lattice.axes, tuple(g.ravel() for g in grids), weights)
 
 
@@ -206,15 +230,21 @@ class Sampler(eqx.Module):
 
     every: eqx.AbstractVar[int | None]
 
-    def axis(self, key: PRNGKeyArray, number: Array, bounds: tuple[float, float], n: int, dtype: Any) -> tuple[Array, Array | None]:
+    def axis(
+        self, key: PRNGKeyArray, number: Array, bounds: tuple[float, float], n: int, dtype: Any
+    ) -> tuple[Array, Array | None]:
         """Coordinates and weights of one axis."""
         raise NotImplementedError
 
     def lattice(self, key: PRNGKeyArray, number: Array, box: Box, counts: Mapping[str, int], dtype: Any) -> Lattice:
-        drawn = {a: self.axis(k, number, box[a], counts[a], dtype) for a, k in zip(box.axes, jax.random.split(key, box.dimension))}
+        drawn = {
+            a: self.axis(k, number, box[a], counts[a], dtype) for a, k in zip(box.axes, jax.random.split(key, box.dimension))
+        }
         return Lattice(weights={a: w for a, (_, w) in drawn.items()}, **{a: c for a, (c, _) in drawn.items()})
 
-    def points(self, key: PRNGKeyArray, number: Array, box: Box, counts: Mapping[str, int], held: Mapping[str, float], dtype: Any) -> Points:
+    def points(
+        self, key: PRNGKeyArray, number: Array, box: Box, counts: Mapping[str, int], held: Mapping[str, float], dtype: Any
+    ) -> Points:
         """As many scattered points as the lattice has, with the axes in `held` at one value: the lattice's own."""
         lattice = self.lattice(key, number, box, counts, dtype)
         free = {a: lattice[a] for a in box.axes if a not in held} | {a: jnp.full(1, v, dtype) for a, v in held.items()}

@@ -38,7 +38,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """" Did you mean 'x'?" where something known is close to `name`, otherwise nothing."""
+    """ " Did you mean 'x'?" where something known is close to `name`, otherwise nothing."""
     close = difflib.get_close_matches(str(name), [str(k) for k in known], n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
 
@@ -46,9 +46,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def whole(argument: str, value: Any, least: int = 1) -> int:
     """`value` as an int, refused unless it is a whole number of at least `least`."""
     fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or int(value) != value or value < least:
-        raise InputError(f"{argument} must be a whole number of at least {least}, got {value!r}: write e.g. {argument}={max(least, 32)}")
-    return int(value)
+    if not fits or int(value) != value or value < least:  # pyright: ignore[reportArgumentType]
+        raise InputError(
+            f"{argument} must be a whole number of at least {least}, got {value!r}: write e.g. {argument}={max(least, 32)}"
+        )
+    return int(value)  # pyright: ignore[reportArgumentType]
 
 
 def finite(argument: str, value: Any, positive: bool = False) -> float:

@@ -8,6 +8,7 @@ same text runs on a separable network over a lattice and on a pointwise one over
 
 from __future__ import annotations
 
+import functools
 import numbers
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +62,9 @@ class Field:
     def value(self) -> Array:
         """The values, on the lattice or at the points."""
         if not self._terms:
-            return jnp.broadcast_to(jnp.asarray(0.0 if self._known is None else self._known, self._source.dtype), self._source.shape)
+            return jnp.broadcast_to(
+                jnp.asarray(0.0 if self._known is None else self._known, self._source.dtype), self._source.shape
+            )
         values = self._source.values(self._terms)
         return values if self._known is None else values + self._known
 
@@ -103,7 +106,9 @@ class Field:
         axes = self._source.axes
         for axis, order in orders.items():
             if axis not in axes:
-                raise DerivativeError(f"{self._name}.d({axis}={order}): there is no axis {axis!r}; the axes are {listed(axes)}.{nearest(axis, axes)}")
+                raise DerivativeError(
+                    f"{self._name}.d({axis}={order}): there is no axis {axis!r}; the axes are {listed(axes)}.{nearest(axis, axes)}"
+                )
             if not isinstance(order, numbers.Integral) or isinstance(order, bool) or not 0 <= order <= MAX_ORDER:
                 raise DerivativeError(f"{self._name}.d({axis}={order!r}): an order is a whole number from 0 to {MAX_ORDER}")
         shift = tuple(int(orders.get(axis, 0)) for axis in axes)
@@ -114,7 +119,9 @@ class Field:
         if self._known is None:
             return out
         if self._derive is None:
-            raise DerivativeError(f"a derivative of plain values along {listed(orders)} is not known: differentiate the fields before using .value")
+            raise DerivativeError(
+                f"a derivative of plain values along {listed(orders)} is not known: differentiate the fields before using .value"
+            )
         known = None
         for axis, order in orders.items():
             for _ in range(order):
@@ -158,8 +165,16 @@ class Field:
     def __mul__(self, other: Any) -> Field:
         if _is_scalar(other):
             scale = float(other) if isinstance(other, numbers.Real) else jnp.asarray(other, self._source.dtype)
-            derive = None if self._derive is None else (lambda axis: self._derive(axis) * other)
-            return Field(self._source, {k: c * scale for k, c in self._terms.items()}, None if self._known is None else self._known * scale, derive, self._name, self._given)
+            inner = self._derive
+            derive = None if inner is None else (lambda axis: inner(axis) * other)
+            return Field(
+                self._source,
+                {k: c * scale for k, c in self._terms.items()},
+                None if self._known is None else self._known * scale,
+                derive,
+                self._name,
+                self._given,
+            )
         return _apply(operator.mul, self, other)
 
     __rmul__ = __mul__
@@ -172,7 +187,8 @@ class Field:
 
     def __pow__(self, other: Any) -> Field:
         if isinstance(other, numbers.Real) and float(other).is_integer():
-            power = int(other)  # a whole power stays one: u**2.0 is then fine where u is negative
+            # a whole power stays one: u**2.0 is then fine where u is negative
+            power = int(other)  # pyright: ignore[reportArgumentType]
             return self if power == 1 else _apply(lambda v: v**power, self)
         return _apply(operator.pow, self, other)
 
@@ -222,13 +238,14 @@ def _coefficient(source: Source, values: Any) -> Field:
 
 
 def _add_known(a: Field, b: Field, sign: float) -> tuple[Array | None, Callable[[str], Field] | None]:
+    ours, theirs = a._derive, b._derive
     if b._known is None:
-        return a._known, a._derive
+        return a._known, ours
     if a._known is None:
-        return sign * b._known, None if b._derive is None else (lambda axis: sign * b._derive(axis))
-    if a._derive is None or b._derive is None:
+        return sign * b._known, None if theirs is None else (lambda axis: sign * theirs(axis))
+    if ours is None or theirs is None:
         return a._known + sign * b._known, None
-    return a._known + sign * b._known, lambda axis: a._derive(axis) + sign * b._derive(axis)
+    return a._known + sign * b._known, lambda axis: ours(axis) + sign * theirs(axis)
 
 
 def _apply(function: Callable[..., Array], *operands: Any) -> Any:
@@ -276,8 +293,10 @@ def div(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field:
     """The divergence of a vector with one component per space axis, or per axis of `axes`."""
     along = _space(fields[0], axes, "div")
     if len(fields) != len(along):
-        raise InputError(f"div: {len(fields)} components for the axes {listed(along)}: give one per axis, or name the axes, div(v, axes=(…))")
-    return sum(field.d(**{axis: 1}) for field, axis in zip(fields, along))
+        raise InputError(
+            f"div: {len(fields)} components for the axes {listed(along)}: give one per axis, or name the axes, div(v, axes=(…))"
+        )
+    return functools.reduce(operator.add, (field.d(**{axis: 1}) for field, axis in zip(fields, along)))
 
 
 def curl(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field | tuple[Field, Field, Field]:

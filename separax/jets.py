@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .separable import PRECISION
+from .separable import PRECISION, add_up
 
 Jet = Float[Array, "*batch order points features"]
 
@@ -50,7 +50,7 @@ def polynomial(x: Float[Array, " points"], coefficients: Sequence[float], order:
     return _jet(out)
 
 
-def _horner(coefficients: Sequence[float], x: Array) -> Array:
+def _horner(coefficients: np.ndarray, x: Array) -> Array:
     total = jnp.full_like(x, float(coefficients[-1]))
     for c in coefficients[-2::-1]:
         total = total * x + float(c)
@@ -86,7 +86,7 @@ def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[A
 def multiply(a: Jet, b: Jet) -> Jet:
     """Product of functions: the Cauchy product of their coefficients. Features broadcast."""
     a_, b_ = _coefficients(a), _coefficients(b)
-    return _jet([sum(a_[j] * b_[k - j] for j in range(k + 1)) for k in range(len(a_))])
+    return _jet([add_up(a_[j] * b_[k - j] for j in range(k + 1)) for k in range(len(a_))])
 
 
 def tanh(jet: Jet) -> Jet:
@@ -95,9 +95,9 @@ def tanh(jet: Jet) -> Jet:
     y = [jnp.tanh(s[0])]
     slope = [1 - y[0] * y[0]]  # coefficients of 1 - y²
     for k in range(1, len(s)):
-        y.append(sum((j / k) * s[j] * slope[k - j] for j in range(1, k + 1)))
+        y.append(add_up((j / k) * s[j] * slope[k - j] for j in range(1, k + 1)))
         if k + 1 < len(s):
-            slope.append(-sum(y[j] * y[k - j] for j in range(k + 1)))
+            slope.append(-add_up(y[j] * y[k - j] for j in range(k + 1)))
     return _jet(y)
 
 
@@ -106,8 +106,8 @@ def sin(jet: Jet) -> Jet:
     s = _coefficients(jet)
     sines, cosines = [jnp.sin(s[0])], [jnp.cos(s[0])]
     for k in range(1, len(s)):
-        sines.append(sum((j / k) * s[j] * cosines[k - j] for j in range(1, k + 1)))
-        cosines.append(-sum((j / k) * s[j] * sines[k - j] for j in range(1, k + 1)))
+        sines.append(add_up((j / k) * s[j] * cosines[k - j] for j in range(1, k + 1)))
+        cosines.append(-add_up((j / k) * s[j] * sines[k - j] for j in range(1, k + 1)))
     return _jet(sines)
 
 

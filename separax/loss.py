@@ -16,7 +16,7 @@ from .fields import Field, Key, Source
 from .networks import SPINN, PointwiseNetwork, SeparableNetwork
 from .problem import Problem, Term, Tracer, values_of
 from .recipe import Recipe
-from .separable import columns, mean_square
+from .separable import add_up, columns, mean_square
 from .separate import separate
 from .sources import Place, SeparableSource, sources
 
@@ -63,11 +63,15 @@ class Loss:
         """Scattered points on the faces of an axis: the lower ones, then the same ones on the upper face."""
         if term.fixed is not None:
             return term.fixed
+        assert term.axis is not None  # only points have none, and they are fixed
         box, dtype = self.problem.box, self.recipe.dtype
-        faces = [self.recipe.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype) for end in box.ends(term.axis, term.sides)]
+        faces = [
+            self.recipe.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype)
+            for end in box.ends(term.axis, term.sides)
+        ]
         joined = tuple(jnp.concatenate(parts) for parts in zip(*(f.coordinates for f in faces)))
-        weights = None if faces[0].weights is None else jnp.concatenate([f.weights for f in faces])
-        return Points(box.axes, joined, weights)
+        weights = [f.weights for f in faces if f.weights is not None]
+        return Points(box.axes, joined, jnp.concatenate(weights) if weights else None)
 
     @property
     def needs(self) -> list[frozenset[Key]]:
@@ -88,19 +92,21 @@ class Loss:
 
     def mean_square(self, name: str, expression: Any, source: Source, place: Place, unknowns: Mapping[str, Array]) -> Array:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
-        factors = self._factors(name, expression, source, place, unknowns)
-        if factors is not None:
+        if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, unknowns)) is not None:
             return mean_square(factors, place.weights)
         values = values_of(expression, source.shape, name)
         return place.mean(values * values)
 
-    def _factors(self, name: str, expression: Any, source: Source, place: Place, unknowns: Mapping[str, Array]) -> list[Array] | None:
+    def _factors(
+        self, name: str, expression: Any, source: Source, place: Lattice, unknowns: Mapping[str, Array]
+    ) -> list[Array] | None:
         """A residual's factors per axis, if it is linear, its known part separable, and the sum short enough to pay."""
-        separable = isinstance(source, SeparableSource) and isinstance(place, Lattice) and len(place.axes) > 1
-        if not separable or not isinstance(expression, Field) or not expression.linear:
+        if not isinstance(source, SeparableSource) or len(place.axes) == 1:
+            return None
+        if not isinstance(expression, Field) or not expression.linear:
             return None
         # float64 runs go where squares of float64 cannot follow, and float32 ones need them: both keep the lattice otherwise
-        if self.recipe.precision != "float32" or not jax.config.jax_enable_x64:
+        if self.recipe.precision != "float32" or jnp.result_type(float) != jnp.float64:
             return None
         factors = columns(source.parts(expression._terms))
         if expression._known is not None:
@@ -112,7 +118,9 @@ class Loss:
             if products is None:
                 return None
             sizes = zip(factors, zip(*products), place.shape)
-            factors = [jnp.concatenate([f, *(jnp.broadcast_to(p, (n,)).astype(f.dtype)[:, None] for p in ps)], 1) for f, ps, n in sizes]
+            factors = [
+                jnp.concatenate([f, *(jnp.broadcast_to(p, (n,)).astype(f.dtype)[:, None] for p in ps)], 1) for f, ps, n in sizes
+            ]
         gram_work = 2 * sum(place.shape) * factors[0].shape[1] ** 2
         lattice_work = float(np.prod([float(n) for n in place.shape])) * factors[0].shape[1]
         return factors if gram_work < lattice_work else None
@@ -124,13 +132,15 @@ class Loss:
         coordinates = place.arrays()
         field = term.operator(self.problem.field_map(source), coordinates, unknowns)
         if term.condition.jump:
+            assert term.axis is not None
             along = field.d(**{term.axis: 1})
-            return sum(jnp.mean(self._jump(term, f.value, place) ** 2) for f in (field, along))
+            return add_up(jnp.mean(self._jump(term, f.value, place) ** 2) for f in (field, along))
         value_part, normal_part = term.condition.mix
         values = 0.0
         if value_part:
             values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
         if normal_part:
+            assert term.axis is not None
             values = values + normal_part * self._outward(term, place) * field.d(**{term.axis: 1}).value
         target = jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
         return max(1, len(term.sides)) * place.mean((values - target) ** 2)
@@ -139,6 +149,7 @@ class Loss:
         """The sign of the outward normal: -1 on lower faces, 1 on upper ones."""
         signs = jnp.asarray([{"-": -1.0, "+": 1.0}[side] for side in term.sides], self.recipe.dtype)
         if isinstance(place, Lattice):
+            assert term.axis is not None
             return place.along(term.axis, signs)
         return jnp.repeat(signs, place.shape[0] // len(term.sides))
 
@@ -148,7 +159,7 @@ class Loss:
         return jnp.diff(values.reshape(2, -1), axis=0)
 
 
-def _face(inside: Lattice, term: Term, ends: Mapping[tuple[str | None, str], Array]) -> Place:
+def _face(inside: Lattice, term: Term, ends: Mapping[tuple[str, str], Array]) -> Place:
     """The lattice of the inside with one axis at its ends. The arrays are the very same ones, so that `sources` runs the
     network on each coordinate once."""
     if term.fixed is not None:

@@ -75,7 +75,9 @@ def glorot(key: PRNGKeyArray, batch: tuple[int, ...], inputs: int, outputs: int,
     return Layer(weight, jnp.zeros((*batch, outputs), dtype))
 
 
-def first_layer(key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, steepness: float | None, dtype: Any) -> Layer:
+def first_layer(
+    key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, steepness: float | None, dtype: Any
+) -> Layer:
     """The layer that sees the coordinates. Axes with fewer inputs than the widest are padded with zero weights, which
     stay zero (their inputs are), so that all axes can go through one batched product."""
     widest = max(inputs)
@@ -147,9 +149,13 @@ class _Architecture(eqx.Module):
 
     def _axes(self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]) -> tuple[Axis, ...]:
         periodic = set(periodic)
-        return tuple(Axis(*box[a], self.scaled, self.frequencies if a in periodic else 0, tuple(w)) for a, w in zip(box.axes, walls))
+        return tuple(
+            Axis(*box[a], self.scaled, self.frequencies if a in periodic else 0, tuple(w)) for a, w in zip(box.axes, walls)
+        )
 
-    def _body(self, key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, dtype: Any) -> MLP | ModifiedMLP:
+    def _body(
+        self, key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, dtype: Any
+    ) -> MLP | ModifiedMLP:
         k_first, k_out, *k_hidden = jax.random.split(key, self.depth + 1)
         hidden = tuple(glorot(k, batch, self.width, self.width, dtype) for k in k_hidden)
         out = glorot(k_out, batch, self.width, outputs, dtype)
@@ -172,7 +178,15 @@ class SPINN(_Architecture):
 
     rank: int = eqx.field(static=True, default=32)
 
-    def build(self, key: PRNGKeyArray, box: Box, components: int = 1, periodic: Iterable[str] = (), walls: Sequence[Sequence[str]] | None = None, dtype: Any = jnp.float32) -> SeparableNetwork:
+    def build(
+        self,
+        key: PRNGKeyArray,
+        box: Box,
+        components: int = 1,
+        periodic: Iterable[str] = (),
+        walls: Sequence[Sequence[str]] | None = None,
+        dtype: Any = jnp.float32,
+    ) -> SeparableNetwork:
         axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
         body = self._body(key, (len(axes),), [a.inputs for a in axes], components * self.rank, dtype)
         return SeparableNetwork(body, axes, components)
@@ -184,7 +198,15 @@ class PINN(_Architecture):
     width: int = eqx.field(static=True, default=128)
     depth: int = eqx.field(static=True, default=5)
 
-    def build(self, key: PRNGKeyArray, box: Box, components: int = 1, periodic: Iterable[str] = (), walls: Sequence[Sequence[str]] | None = None, dtype: Any = jnp.float32) -> PointwiseNetwork:
+    def build(
+        self,
+        key: PRNGKeyArray,
+        box: Box,
+        components: int = 1,
+        periodic: Iterable[str] = (),
+        walls: Sequence[Sequence[str]] | None = None,
+        dtype: Any = jnp.float32,
+    ) -> PointwiseNetwork:
         axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
         body = self._body(key, (), [sum(a.inputs for a in axes)], components, dtype)
         return PointwiseNetwork(body, axes, components)
@@ -239,7 +261,9 @@ class PointwiseNetwork(eqx.Module):
                 values = jets.multiply(values, jnp.stack(envelope))
         return jets.derivatives(values)
 
-    def derivatives(self, points: Coordinates, needed: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], Float[Array, "points components"]]:
+    def derivatives(
+        self, points: Coordinates, needed: Iterable[tuple[int, ...]]
+    ) -> dict[tuple[int, ...], Float[Array, "points components"]]:
         """Every partial derivative in `needed` (a tuple of orders, one per axis)."""
         needed = set(needed)
         pure = {o for o in needed if sum(k > 0 for k in o) <= 1}
@@ -259,7 +283,7 @@ class PointwiseNetwork(eqx.Module):
         """A mixed derivative: a jet along the axis of the highest order, differentiated along the others."""
         main = orders.index(max(orders))
 
-        def function(at: Coordinates) -> Array:
+        def function(at: Coordinates, /) -> Array:
             return self.jets(at, [main], orders[main])[0, -1]
 
         for axis, order in enumerate(orders):
@@ -287,5 +311,7 @@ NETWORKS: dict[str, Callable[..., SPINN | PINN]] = {
 def network_name(network: SPINN | PINN) -> str:
     """The command line's word for a network."""
     if not isinstance(network, (SPINN, PINN)):
-        raise InputError(f"network must be a SPINN or a PINN, got {network!r}: write network=sx.SPINN(rank=32, width=64, depth=4)")
+        raise InputError(
+            f"network must be a SPINN or a PINN, got {network!r}: write network=sx.SPINN(rank=32, width=64, depth=4)"
+        )
     return type(network).__name__.lower() + ("-mod" if network.body == "modified" else "")

@@ -56,33 +56,78 @@ class Condition:
             finite(f"{self.name}: a coefficient", number)
 
 
-def Initial(value: Value, of: Callable[..., Field] | None = None, *, on: str = "t-", weight: float = 1.0, hard: bool = False, lattice: Any = None, name: str = "initial") -> Condition:
+def Initial(
+    value: Value,
+    of: Callable[..., Field] | None = None,
+    *,
+    on: str = "t-",
+    weight: float = 1.0,
+    hard: bool = False,
+    lattice: Any = None,
+    name: str = "initial",
+) -> Condition:
     """A value at the start of time; of its derivative with `of=lambda u: u.t`."""
     return Condition(value, on, of, weight, name, hard, lattice)
 
 
-def Dirichlet(value: Value, on: str | Sequence[str] | None = None, of: Callable[..., Field] | None = None, *, weight: float = 1.0, hard: bool = False, lattice: Any = None, name: str = "dirichlet") -> Condition:
+def Dirichlet(
+    value: Value,
+    on: str | Sequence[str] | None = None,
+    of: Callable[..., Field] | None = None,
+    *,
+    weight: float = 1.0,
+    hard: bool = False,
+    lattice: Any = None,
+    name: str = "dirichlet",
+) -> Condition:
     """A value on faces (all of space unless `on` says). `Dirichlet(0, hard=True)` builds zero in exactly."""
     return Condition(value, on, of, weight, name, hard, lattice)
 
 
-def Neumann(value: Value, on: str | Sequence[str] | None = None, of: Callable[..., Field] | None = None, *, weight: float = 1.0, lattice: Any = None, name: str = "neumann") -> Condition:
+def Neumann(
+    value: Value,
+    on: str | Sequence[str] | None = None,
+    of: Callable[..., Field] | None = None,
+    *,
+    weight: float = 1.0,
+    lattice: Any = None,
+    name: str = "neumann",
+) -> Condition:
     """The derivative along the outward normal on faces: u.x on "x+", -u.x on "x-"."""
     return Condition(value, on, of, weight, name, False, lattice, mix=(0.0, 1.0))
 
 
-def Robin(value: Value, a: float, b: float, on: str | Sequence[str] | None = None, of: Callable[..., Field] | None = None, *, weight: float = 1.0, lattice: Any = None, name: str = "robin") -> Condition:
+def Robin(
+    value: Value,
+    a: float,
+    b: float,
+    on: str | Sequence[str] | None = None,
+    of: Callable[..., Field] | None = None,
+    *,
+    weight: float = 1.0,
+    lattice: Any = None,
+    name: str = "robin",
+) -> Condition:
     """a·u + b·∂u/∂n = value on faces, n the outward normal."""
     return Condition(value, on, of, weight, name, False, lattice, mix=(a, b))
 
 
-def Periodic(on: str | Sequence[str] | None = None, *, hard: bool = True, of: Callable[..., Field] | None = None, weight: float = 1.0, name: str = "periodic") -> Condition:
+def Periodic(
+    on: str | Sequence[str] | None = None,
+    *,
+    hard: bool = True,
+    of: Callable[..., Field] | None = None,
+    weight: float = 1.0,
+    name: str = "periodic",
+) -> Condition:
     """The same on both faces of an axis: exactly, through the encoding of the axis, or (`hard=False`) as a penalty on the
     jumps of the value and of its normal derivative."""
     return Condition(0.0, on, of, weight, name, hard, jump=True)
 
 
-def Data(points: Any, values: Any, of: Callable[..., Field] | None = None, *, weight: float = 1.0, name: str = "data") -> Condition:
+def Data(
+    points: Any, values: Any, of: Callable[..., Field] | None = None, *, weight: float = 1.0, name: str = "data"
+) -> Condition:
     """Measured values at scattered points, shapes (n, axes) and (n,): for inverse problems, with `unknowns`."""
     return Condition(values, None, of, weight, name, points=points)
 
@@ -96,7 +141,7 @@ class Term:
     axis: str | None  # the axis whose faces this is on; None: scattered points
     sides: str
     operator: Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], Field]
-    value: Callable[[Mapping[str, Array], Mapping[str, Array]], Array]
+    value: Callable[[Mapping[str, Array], Mapping[str, Array]], Array | np.ndarray]
     fixed: Lattice | Points | None  # where the values of an array lie
     needs: frozenset[Key] = field(default=frozenset())
 
@@ -157,7 +202,9 @@ class Problem:
         self.conditions = tuple(conditions)
         for condition in self.conditions:
             if not isinstance(condition, Condition):
-                raise InputError(f"Problem: conditions holds {condition!r}: write e.g. Initial(f), Dirichlet(0) or Condition(value, on='x-')")
+                raise InputError(
+                    f"Problem: conditions holds {condition!r}: write e.g. Initial(f), Dirichlet(0) or Condition(value, on='x-')"
+                )
         self._trace_residual()
         self.periodic, self.walls = self._built_in()
         self.terms = self._resolve()
@@ -199,7 +246,10 @@ class Problem:
     def _example(self) -> tuple[Tracer, dict[str, Any], dict[str, Any]]:
         """A lattice of a different length along each axis, to run functions on without computing anything."""
         shape = tuple(range(2, 2 + self.box.dimension))
-        lattice = {a: jax.ShapeDtypeStruct(tuple(n if i == j else 1 for j in range(len(shape))), jnp.float32) for i, (a, n) in enumerate(zip(self.box.axes, shape))}
+        lattice = {
+            a: jax.ShapeDtypeStruct(tuple(n if i == j else 1 for j in range(len(shape))), jnp.float32)
+            for i, (a, n) in enumerate(zip(self.box.axes, shape))
+        }
         return Tracer(self.box.axes, shape), lattice, {k: jax.ShapeDtypeStruct((), jnp.float32) for k in self.unknowns}
 
     def _trace_residual(self) -> None:
@@ -213,7 +263,9 @@ class Problem:
         self.needs = frozenset(tracer.needs)
         self.merges = tuple(tracer.merged)
         if not self.needs:
-            raise InputError(f"residual depends on no field; it must be an expression of {listed(self.fields)} that is zero where the equation holds")
+            raise InputError(
+                f"residual depends on no field; it must be an expression of {listed(self.fields)} that is zero where the equation holds"
+            )
 
     def _check_reference(self) -> None:
         if self.reference is None:
@@ -236,11 +288,15 @@ class Problem:
             found = one(reference, "reference")
             if not isinstance(found, Mapping):
                 if len(self.fields) > 1:
-                    raise InputError(f"reference: one function for the fields {listed(self.fields)}: write a dict, reference={{{self.fields[0]!r}: …}}, or let it return one")
-                found = {self.fields[0]: found}
+                    raise InputError(
+                        f"reference: one function for the fields {listed(self.fields)}: write a dict, reference={{{self.fields[0]!r}: …}}, or let it return one"
+                    )
+                found = dict.fromkeys(self.fields, found)
         for k in found:
             if k not in self.fields:
-                raise InputError(f"reference: {k!r} is not a field; the fields are {listed(self.fields)}.{nearest(k, self.fields)}")
+                raise InputError(
+                    f"reference: {k!r} is not a field; the fields are {listed(self.fields)}.{nearest(k, self.fields)}"
+                )
         return {k: jnp.broadcast_to(_fits(jnp.asarray(v), shape, f"reference {k!r}"), shape) for k, v in found.items()}
 
     # --- conditions --------------------------------------------------------------------------------------------
@@ -251,20 +307,30 @@ class Problem:
                 raise InputError(f"{condition.name}: {self.box!r} has no axis but t; say where, on='t-'")
             return self.box.faces(self.box.space)
         if condition.on == "t-" and "t" not in self.box.axes:
-            raise InputError(f"{condition.name}: there is no time axis 't' in {self.box!r}; say which face it is on, e.g. on={self.box.axes[0] + '-'!r}")
+            raise InputError(
+                f"{condition.name}: there is no time axis 't' in {self.box!r}; say which face it is on, e.g. on={self.box.axes[0] + '-'!r}"
+            )
         return self.box.faces(condition.on, f"{condition.name}: on")
 
     def _operator(self, condition: Condition) -> Callable[..., Field]:
         if condition.of is None:
             if len(self.fields) > 1:
-                raise InputError(f"{condition.name}: which of the fields {listed(self.fields)}? Write of=lambda {self.fields[0]}: {self.fields[0]}")
+                raise InputError(
+                    f"{condition.name}: which of the fields {listed(self.fields)}? Write of=lambda {self.fields[0]}: {self.fields[0]}"
+                )
             return lambda fields, coordinates, unknowns: fields[self.fields[0]]
         if not callable(condition.of):
-            raise InputError(f"{condition.name}: of must be a function of the fields, got {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}")
-        names = parameters(condition.of, self._pool, f"{condition.name}: of")
-        return lambda fields, coordinates, unknowns: call(condition.of, names, {**fields, **coordinates, **unknowns}, f"{condition.name}: of")
+            raise InputError(
+                f"{condition.name}: of must be a function of the fields, got {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}"
+            )
+        of, names = condition.of, parameters(condition.of, self._pool, f"{condition.name}: of")
+        return lambda fields, coordinates, unknowns: call(
+            of, names, {**fields, **coordinates, **unknowns}, f"{condition.name}: of"
+        )
 
-    def _trace_operator(self, condition: Condition, operator: Callable[..., Field], axis: str | None) -> tuple[frozenset[Key], dict[Key, float] | None]:
+    def _trace_operator(
+        self, condition: Condition, operator: Callable[..., Field], axis: str | None
+    ) -> tuple[frozenset[Key], dict[Key, float] | None]:
         """What an operator needs, and its terms if it is a plain combination of derivatives."""
         tracer, coordinates, unknowns = self._example()
         plain: list[dict[Key, float] | None] = []
@@ -275,7 +341,9 @@ class Problem:
             values_of(result, tracer.shape, f"{condition.name}: of")
             if axis is not None and (condition.mix[1] or condition.jump):
                 if not isinstance(result, Field):
-                    raise InputError(f"{condition.name}: of must return a field, so that it can be differentiated along the normal; got {result!r}")
+                    raise InputError(
+                        f"{condition.name}: of must return a field, so that it can be differentiated along the normal; got {result!r}"
+                    )
                 values_of(result.d(**{axis: 1}), tracer.shape, f"{condition.name}: of")
             return 0
 
@@ -292,21 +360,33 @@ class Problem:
             faces = self._faces(condition)
             if condition.jump:
                 if condition.of is not None:
-                    raise InputError(f"{condition.name}: built in, it makes every field periodic; for one operator alone write hard=False")
+                    raise InputError(
+                        f"{condition.name}: built in, it makes every field periodic; for one operator alone write hard=False"
+                    )
                 periodic += [axis for axis in faces if axis not in periodic]
                 continue
             operator = self._operator(condition)
             _, plain = self._trace_operator(condition, operator, None)
             zero = (0,) * self.box.dimension
-            if not (np.isscalar(condition.value) and condition.value == 0) or condition.mix != (1.0, 0.0) or plain is None or len(plain) != 1 or next(iter(plain))[1] != zero:
-                raise InputError(f"{condition.name}: hard=True builds in the value 0 of one field only: write Dirichlet(0, hard=True), or hard=False for other values")
+            if (
+                not (np.isscalar(condition.value) and condition.value == 0)
+                or condition.mix != (1.0, 0.0)
+                or plain is None
+                or len(plain) != 1
+                or next(iter(plain))[1] != zero
+            ):
+                raise InputError(
+                    f"{condition.name}: hard=True builds in the value 0 of one field only: write Dirichlet(0, hard=True), or hard=False for other values"
+                )
             component = next(iter(plain))[0]
             for axis, sides in faces.items():
                 place = walls[self.box.index(axis)]
                 place[component] = "".join(s for s in "-+" if s in place[component] + sides)
         for axis in periodic:
             if any(walls[self.box.index(axis)]):
-                raise InputError(f"conditions: {axis} is both periodic and zero on a face by construction: use hard=False for one of the two")
+                raise InputError(
+                    f"conditions: {axis} is both periodic and zero on a face by construction: use hard=False for one of the two"
+                )
         return tuple(periodic), tuple(tuple(w) for w in walls)
 
     def _resolve(self) -> tuple[Term, ...]:
@@ -325,7 +405,9 @@ class Problem:
                 points = Points.of(self.box, condition.points, f"{name}: points")
                 values = np.asarray(condition.value)
                 if values.shape != points.shape:
-                    raise InputError(f"{name}: {points.shape[0]} points but values of shape {values.shape}: give one number per point, shape ({points.shape[0]},)")
+                    raise InputError(
+                        f"{name}: {points.shape[0]} points but values of shape {values.shape}: give one number per point, shape ({points.shape[0]},)"
+                    )
                 found.append(Term(condition, name, None, "", operator, lambda c, k, v=values: v, points, needs))
                 continue
             faces = self._faces(condition)
@@ -337,7 +419,9 @@ class Problem:
                 found.append(Term(condition, name, axis, sides, operator, value, fixed, needs))
         return tuple(found)
 
-    def _value(self, condition: Condition, faces: dict[str, str], axis: str, sides: str) -> tuple[Callable[..., Array], Lattice | None]:
+    def _value(
+        self, condition: Condition, faces: dict[str, str], axis: str, sides: str
+    ) -> tuple[Callable[..., Array], Lattice | None]:
         value, name = condition.value, f"{condition.name}: value"
         if callable(value):
             names = parameters(value, {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)}, name)
@@ -361,24 +445,32 @@ class Problem:
             return (lambda c, k: jnp.asarray(array)), None
         others = [a for a in self.box.axes if a != axis]
         if len(faces) > 1 or len(sides) > 1:
-            raise InputError(f"{name} is an array, which belongs to one face; this condition is on {listed(a + s for a, ss in faces.items() for s in ss)}: write one condition per face")
+            raise InputError(
+                f"{name} is an array, which belongs to one face; this condition is on {listed(a + s for a, ss in faces.items() for s in ss)}: write one condition per face"
+            )
         given = condition.lattice
         if given is None:
             if array.ndim != len(others):
-                raise InputError(f"{name} is an array of shape {array.shape}, but the face {axis + sides} has the axes {listed(others)}: give it one dimension per axis, in this order")
+                raise InputError(
+                    f"{name} is an array of shape {array.shape}, but the face {axis + sides} has the axes {listed(others)}: give it one dimension per axis, in this order"
+                )
             periodic = {a for c in self.conditions if c.jump for a in self._faces(c)}
             grid = {a: np.linspace(*self.box[a], n, endpoint=a not in periodic) for a, n in zip(others, array.shape)}
         else:
             by_axis = dict(zip(given.axes, given.coordinates)) if isinstance(given, Lattice) else dict(given)
             if set(by_axis) - {axis} != set(others):
-                raise InputError(f"{condition.name}: lattice names {listed(by_axis)}, but the face {axis + sides} has the axes {listed(others)}")
+                raise InputError(
+                    f"{condition.name}: lattice names {listed(by_axis)}, but the face {axis + sides} has the axes {listed(others)}"
+                )
             grid = {a: np.asarray(by_axis[a], dtype=float) for a in others}
             shape = tuple(len(c) for c in grid.values())
             if array.shape != shape:
-                raise InputError(f"{name} has shape {array.shape}, but its lattice ({listed(others)}) has {shape}: give one number per lattice point")
+                raise InputError(
+                    f"{name} has shape {array.shape}, but its lattice ({listed(others)}) has {shape}: give one number per lattice point"
+                )
         coordinates = grid | {axis: np.array(self.box.ends(axis, sides))}
         full = np.expand_dims(array, self.box.index(axis))
-        return (lambda c, k: jnp.asarray(full)), Lattice(**{a: coordinates[a] for a in self.box.axes})
+        return (lambda c, k: jnp.asarray(full)), Lattice(weights=None, **{a: coordinates[a] for a in self.box.axes})
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, {self.box!r}, fields={self.fields}, terms={self.names})"
@@ -412,14 +504,20 @@ def call(function: Callable[..., Any], names: Sequence[tuple[str, bool]], pool: 
     try:
         return function(*positional, **{name: pool[name] for name, only in names if not only})
     except jax.errors.TracerArrayConversionError as error:
-        raise InputError(f"{argument}: a NumPy function was given a coordinate or an array: write jnp.sin(x) instead of np.sin(x)") from error
+        raise InputError(
+            f"{argument}: a NumPy function was given a coordinate or an array: write jnp.sin(x) instead of np.sin(x)"
+        ) from error
     except jax.errors.ConcretizationTypeError as error:
-        raise InputError(f"{argument}: Python's if, float() or bool() on coordinates or fields: write jnp.where(condition, a, b) instead") from error
+        raise InputError(
+            f"{argument}: Python's if, float() or bool() on coordinates or fields: write jnp.where(condition, a, b) instead"
+        ) from error
     except InputError:
         raise
     except TypeError as error:
         if "Field" in str(error):
-            raise InputError(f"{argument}: a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of jnp.sin(u) ({error})") from error
+            raise InputError(
+                f"{argument}: a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of jnp.sin(u) ({error})"
+            ) from error
         raise InputError(f"{argument}: {error}") from error
     except ValueError as error:
         raise InputError(f"{argument}: {error}") from error
@@ -442,7 +540,9 @@ def values_of(result: Any, shape: tuple[int, ...], argument: str) -> Array:
     except (TypeError, ValueError) as error:
         raise InputError(f"{argument} must return an expression of the fields, got {result!r} ({error})") from None
     if values.shape != tuple(shape):
-        raise InputError(f"{argument} returned an array of shape {values.shape} where there is one value per point, {tuple(shape)}: return an expression of the fields, without sums or reshapes")
+        raise InputError(
+            f"{argument} returned an array of shape {values.shape} where there is one value per point, {tuple(shape)}: return an expression of the fields, without sums or reshapes"
+        )
     return values
 
 
@@ -452,5 +552,7 @@ def _fits(values: Any, shape: tuple[int, ...], argument: str) -> Any:
     except ValueError:
         fits = False
     if not fits:
-        raise InputError(f"{argument} has shape {values.shape}, which does not broadcast to the points' {tuple(shape)}: return one value per point, as jnp expressions of the coordinates do")
+        raise InputError(
+            f"{argument} has shape {values.shape}, which does not broadcast to the points' {tuple(shape)}: return one value per point, as jnp expressions of the coordinates do"
+        )
     return values

@@ -42,7 +42,11 @@ class Lines:
             return
         self.next = step / steps + 0.1
         left = clock((steps - step) / rate) if rate else "?"
-        print(f"{self.title}: step {step:,} of {steps:,}  loss {number(loss)}  error {number(error)}  {rate:,.0f} steps/s  {left} left", file=self.stream, flush=True)
+        print(
+            f"{self.title}: step {step:,} of {steps:,}  loss {number(loss)}  error {number(error)}  {rate:,.0f} steps/s  {left} left",
+            file=self.stream,
+            flush=True,
+        )
 
 
 class Bar:
@@ -76,7 +80,9 @@ class Bar:
 
     def __call__(self, *, step: int, steps: int, loss: float, error: float | None, rate: float) -> None:
         left = f"{clock((steps - step) / rate)} left" if rate and step < steps else f"{clock(time.perf_counter() - self.started)}"
-        self.bar.update(self.task, total=steps, completed=step, loss=number(loss), error=number(error), rate=f"{rate:,.0f} steps/s", left=left)
+        self.bar.update(
+            self.task, total=steps, completed=step, loss=number(loss), error=number(error), rate=f"{rate:,.0f} steps/s", left=left
+        )
 
 
 class Silent:

@@ -67,5 +67,7 @@ class Recipe:
         self.counts(problem.box)
         for name in self.weights:
             if name not in problem.names:
-                raise InputError(f"weights: there is no loss term {name!r}; the terms are {listed(problem.names)}.{nearest(name, problem.names)}")
+                raise InputError(
+                    f"weights: there is no loss term {name!r}; the terms are {listed(problem.names)}.{nearest(name, problem.names)}"
+                )
         self.optimiser.transform(self.steps)

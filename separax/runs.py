@@ -1,10 +1,10 @@
 """The run directory: settings, state, history, record. Written atomically, so that a run survives being stopped.
 
-    settings.json   what was asked for
-    state.npz       parameters, optimiser, key, step, best so far: enough to go on exactly where the run stopped
-    best.npz        the best parameters
-    history.csv     every named loss, and the error where there is a reference
-    record.json     what came out, with versions and device
+settings.json   what was asked for
+state.npz       parameters, optimiser, key, step, best so far: enough to go on exactly where the run stopped
+best.npz        the best parameters
+history.csv     every named loss, and the error where there is a reference
+record.json     what came out, with versions and device
 """
 
 from __future__ import annotations
@@ -47,12 +47,16 @@ class Run:
         kept = self.path / "settings.json"
         if kept.exists():
             if not resume:
-                raise InputError(f"out: {self.path} holds a run already: continue it with --resume (resume=True), or choose another folder")
+                raise InputError(
+                    f"out: {self.path} holds a run already: continue it with --resume (resume=True), or choose another folder"
+                )
             before = json.loads(kept.read_text())
             changed = [k for k in self.settings if before.get(k) != json.loads(json.dumps(self.settings[k]))]
             if changed:
                 first = changed[0]
-                raise InputError(f"resume: {self.path} was run with {first} = {before.get(first)!r}, not {self.settings[first]!r}: repeat the settings it was started with, or choose another folder")
+                raise InputError(
+                    f"resume: {self.path} was run with {first} = {before.get(first)!r}, not {self.settings[first]!r}: repeat the settings it was started with, or choose another folder"
+                )
             return
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -81,7 +85,9 @@ class Run:
             spent = float(kept["spent"])
         for old, new in zip(found, leaves):
             if old.shape != new.shape or old.dtype != new.dtype:
-                raise InputError(f"resume: the state in {self.path} does not fit this network: repeat the settings it was started with")
+                raise InputError(
+                    f"resume: the state in {self.path} does not fit this network: repeat the settings it was started with"
+                )
         state = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
         return state, [history] if history.size else [], errors, spent
 
@@ -97,7 +103,11 @@ class Run:
         table.writerow(["step", "total", *history.losses, "relative_l2"])
         rows = {int(s): i for i, s in enumerate(history.steps)}
         for step in sorted({*rows, *error}):
-            losses = [f"{a[rows[step]]:.6e}" for a in (history.total, *history.losses.values())] if step in rows else [""] * (1 + len(history.losses))
+            losses = (
+                [f"{a[rows[step]]:.6e}" for a in (history.total, *history.losses.values())]
+                if step in rows
+                else [""] * (1 + len(history.losses))
+            )
             table.writerow([step, *losses, f"{error[step]:.6e}" if step in error else ""])
         write(self.path / f"history{suffix}.csv", text.getvalue().encode())
 
@@ -105,7 +115,7 @@ class Run:
         write(self.path / "record.json", (json.dumps(record, indent=1) + "\n").encode())
 
 
-def _npz(**arrays: np.ndarray) -> bytes:
+def _npz(**arrays: Any) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

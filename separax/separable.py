@@ -45,10 +45,14 @@ class Separable(eqx.Module):
         self.axes, self.jets = tuple(axes), tuple(jets)
         self.weights = tuple(weights) if weights is not None else (None,) * len(self.axes)
         if not len(self.axes) == len(self.jets) == len(self.weights) > 0:
-            raise InputError(f"Separable: {len(self.axes)} axes, {len(self.jets)} factors and {len(self.weights)} weights: give one of each per axis")
+            raise InputError(
+                f"Separable: {len(self.axes)} axes, {len(self.jets)} factors and {len(self.weights)} weights: give one of each per axis"
+            )
         for axis, jet in zip(self.axes, self.jets):
             if jnp.ndim(jet) != 3 or jet.shape[2] != self.jets[0].shape[2]:
-                raise InputError(f"Separable: the factors of {axis} have shape {jnp.shape(jet)}: write (derivatives, points, rank), the same rank on every axis")
+                raise InputError(
+                    f"Separable: the factors of {axis} have shape {jnp.shape(jet)}: write (derivatives, points, rank), the same rank on every axis"
+                )
 
     @classmethod
     def of(cls, lattice: Lattice, **factors: Array) -> Separable:
@@ -73,7 +77,9 @@ class Separable(eqx.Module):
 
     def _check_same_points(self, other: Separable, what: str) -> None:
         if self.axes != other.axes or self.shape != other.shape:
-            raise InputError(f"{what}: ({listed(self.axes)}) on {self.shape} points and ({listed(other.axes)}) on {other.shape}: sample both on one lattice")
+            raise InputError(
+                f"{what}: ({listed(self.axes)}) on {self.shape} points and ({listed(other.axes)}) on {other.shape}: sample both on one lattice"
+            )
 
     # --- the algebra -------------------------------------------------------------------------------------------
 
@@ -108,7 +114,9 @@ class Separable(eqx.Module):
             if axis not in self.axes:
                 raise DerivativeError(f"derivative: there is no axis {axis!r}; the axes are {listed(self.axes)}")
             if whole(f"derivative: {axis}", order, 0) > (held := self.orders[self.axes.index(axis)]):
-                raise DerivativeError(f"derivative: order {order} along {axis}, but the factors carry {held}: sample them with more derivatives")
+                raise DerivativeError(
+                    f"derivative: order {order} along {axis}, but the factors carry {held}: sample them with more derivatives"
+                )
         return self._like(jet[orders.get(axis, 0) :] for axis, jet in zip(self.axes, self.jets))
 
     def integral(self, *axes: str) -> Separable | Array:
@@ -172,11 +180,16 @@ class Separable(eqx.Module):
         return merge_at_points([(self, {(0,) * len(self.axes): 1.0})])
 
 
+def add_up(arrays: Iterable[Array]) -> Array:
+    """The sum of one array or more, which unlike `sum` does not begin with the number 0."""
+    return functools.reduce(operator.add, arrays)
+
+
 def leibniz(a: Array, b: Array) -> Array:
     """Jets of all products of a column of `a` with a column of `b`: (fg)⁽ᵏ⁾ = Σ binom(k, j) f⁽ʲ⁾ g⁽ᵏ⁻ʲ⁾."""
     order = min(len(a), len(b))
     outer = [[(a[i][:, :, None] * b[j][:, None, :]).reshape(a.shape[1], -1) for j in range(order - i)] for i in range(order)]
-    return jnp.stack([sum(math.comb(k, j) * outer[j][k - j] for j in range(k + 1)) for k in range(order)])
+    return jnp.stack([add_up(math.comb(k, j) * outer[j][k - j] for j in range(k + 1)) for k in range(order)])
 
 
 def khatri_rao(factors: Sequence[Array]) -> Array:
@@ -197,7 +210,7 @@ def merge(parts: Sequence[tuple[Separable, Terms]]) -> Array:
     parts = [(u, terms) for u, terms in parts if terms]
     shape = parts[0][0].shape
     if len(shape) == 1:
-        return sum(jnp.sum(_add(u, terms), axis=1) for u, terms in parts)
+        return add_up(jnp.sum(_add(u, terms), axis=1) for u, terms in parts)
     split = best_split(shape, [(u.rank, tuple(terms)) for u, terms in parts])
     left, right = [], []
     for u, terms in parts:
@@ -243,25 +256,27 @@ def best_split(shape: tuple[int, ...], parts: Sequence[tuple[int, Sequence[Order
 
 def _side(u: Separable, start: int, stop: int, terms: Mapping[Orders, Any]) -> Array:
     """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`."""
-    total = None
+    products: list[Array] = []
     for orders, coefficient in terms.items():
         factors = [jet[order] for jet, order in zip(u.jets[start:stop], orders)]
         if not (isinstance(coefficient, float) and coefficient == 1.0):
             # on the smallest factor: scaling there costs the least
             small = min(range(len(factors)), key=lambda i: factors[i].shape[0])
             factors[small] = factors[small] * jnp.asarray(coefficient, factors[small].dtype)
-        product = khatri_rao(factors)
-        total = product if total is None else total + product
-    return total
+        products.append(khatri_rao(factors))
+    return add_up(products)
 
 
 def _add(u: Separable, terms: Terms) -> Array:
-    return sum(coefficient * math.prod(jet[order] for jet, order in zip(u.jets, orders)) for orders, coefficient in terms.items())
+    return add_up(
+        coefficient * functools.reduce(operator.mul, (jet[order] for jet, order in zip(u.jets, orders)))
+        for orders, coefficient in terms.items()
+    )
 
 
 def merge_at_points(parts: Sequence[tuple[Separable, Terms]]) -> Array:
     """`merge` at scattered points: Σ_j Π_i f_ij(x_i), all axes sampled at the same points."""
-    return sum(jnp.sum(_add(u, terms), axis=1) for u, terms in parts if terms)
+    return add_up(jnp.sum(_add(u, terms), axis=1) for u, terms in parts if terms)
 
 
 def columns(parts: Sequence[tuple[Separable, Terms]]) -> list[Array]:
@@ -274,7 +289,7 @@ def columns(parts: Sequence[tuple[Separable, Terms]]) -> list[Array]:
         together = min((_by_others(terms, axis) for axis in range(len(axes))), key=len) if terms else {}
         for (axis, others), along in together.items():
             for i, jet in enumerate(u.jets):
-                factor = sum(c * jet[order] for order, c in along.items()) if i == axis else jet[others[i]]
+                factor = add_up(c * jet[order] for order, c in along.items()) if i == axis else jet[others[i]]
                 axes[i].append(factor)
     return [jnp.concatenate(blocks, 1) for blocks in axes]
 
@@ -294,7 +309,7 @@ def mean_square(factors: Sequence[Array], weights: Sequence[Array | None]) -> Ar
     difference of large terms, and squares of float32 would leave nothing of it. So float64 must be on (`jax.enable_x64`).
     Axes of different lengths are filled up with zeros, so that one batched product serves all of them.
     """
-    if not jax.config.jax_enable_x64:
+    if jnp.result_type(float) != jnp.float64:
         raise InputError("mean_square: squares of float32 lose what is left of a residual: call it inside jax.enable_x64(True)")
     longest = max(f.shape[0] for f in factors)
     weighed = [f if w is None else f * jnp.sqrt(w / jnp.mean(w)).astype(f.dtype)[:, None] for f, w in zip(factors, weights)]

@@ -94,7 +94,7 @@ def _single(value: Sum) -> Array:
     """A value as one array, where it varies along one axis at most."""
     if len({axis for product in value for array in product for axis in _varies(array)}) > 1:
         raise NotSeparable
-    return sum(functools.reduce(operator.mul, product) for product in value)
+    return functools.reduce(operator.add, (functools.reduce(operator.mul, product) for product in value))
 
 
 def _per_axis(value: Sum) -> list[Array]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -27,7 +27,9 @@ from .separable import Separable, columns
 from .sources import Place, SeparableSource, sources
 
 SLAB = {True: 2**22, False: 2**15}  # points evaluated at once, separable or not
-CHECKED = 2**20  # points of the lattice on which errors are measured
+CHECKED = {True: 2**20, False: 2**16}  # points of the lattice on which errors are measured, separable or not
+
+AnyPlace = TypeVar("AnyPlace", bound=Place)
 
 # (fields, coordinates, unknowns) → expressions by name
 Expressions = Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], dict[str, Any]]
@@ -86,10 +88,13 @@ class View:
         source, found = self._on(model, place)
         return {k: values_of(e, source.shape, "of") for k, e in found.items()}
 
+    def _is_separable(self) -> bool:
+        return isinstance(self.model.network, SeparableNetwork)
+
     def _precision(self) -> Any:
         return jax.enable_x64(True)
 
-    def _cast(self, place: Place) -> Place:
+    def _cast(self, place: AnyPlace) -> AnyPlace:
         return jax.tree.map(lambda a: jnp.asarray(a, self.recipe.dtype), place)
 
     def _values(self, place: Place) -> dict[str, Array]:
@@ -97,11 +102,17 @@ class View:
         with self._precision():
             place = self._cast(place)
             total = math.prod(place.shape)
-            check_fits(f"a lattice of {' × '.join(map(str, place.shape))} values", 2 * total * np.dtype(self.recipe.dtype).itemsize, "evaluate fewer points at a time")
-            parts = [self._evaluate(self.model, slab) for slab in slabs(place, SLAB[isinstance(self.model.network, SeparableNetwork)])]
+            check_fits(
+                f"a lattice of {' × '.join(map(str, place.shape))} values",
+                2 * total * np.dtype(self.recipe.dtype).itemsize,
+                "evaluate fewer points at a time",
+            )
+            parts = [
+                self._evaluate(self.model, slab) for slab in slabs(place, SLAB[self._is_separable()])
+            ]
             return parts[0] if len(parts) == 1 else {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
 
-    def _out(self, values: dict[str, Array]) -> Any:
+    def _out(self, values: Mapping[str, Any]) -> Any:
         return next(iter(values.values())) if len(values) == 1 else values
 
     def _lattice(self, arguments: tuple[Any, ...], coordinates: Mapping[str, Any]) -> tuple[Lattice, tuple[int, ...]]:
@@ -115,23 +126,34 @@ class View:
         for axis in given:
             box.check_axis(axis, "solution")
         if missing := [axis for axis in box.axes if axis not in given]:
-            raise InputError(f"solution: no coordinates for {listed(missing)}: write solution({', '.join(f'{a}={a}s' for a in box.axes)}) with one array or number per axis")
+            raise InputError(
+                f"solution: no coordinates for {listed(missing)}: write solution({', '.join(f'{a}={a}s' for a in box.axes)}) with one array or number per axis"
+            )
         for axis, c in given.items():
             if np.ndim(c) > 1:
-                raise InputError(f"solution: {axis} must be a number or a one-dimensional array, got shape {np.shape(c)}; for scattered points use solution.at(points)")
+                raise InputError(
+                    f"solution: {axis} must be a number or a one-dimensional array, got shape {np.shape(c)}; for scattered points use solution.at(points)"
+                )
             self._check_inside(axis, c)
         dropped = tuple(i for i, axis in enumerate(box.axes) if np.ndim(given[axis]) == 0)
-        return Lattice(**{a: jnp.reshape(given[a], -1) if isinstance(given[a], jax.Array) else np.reshape(given[a], -1) for a in box.axes}), dropped
+        return Lattice(
+            weights=None,
+            **{a: jnp.reshape(given[a], -1) if isinstance(given[a], jax.Array) else np.reshape(given[a], -1) for a in box.axes},
+        ), dropped
 
     def _check_inside(self, axis: str, coordinates: Any) -> None:
         """The network says something outside the box too, but it is not the solution of anything."""
-        if isinstance(coordinates, jax.core.Tracer) or axis in self.problem.periodic or np.size(coordinates) == 0:
+        if isinstance(coordinates, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
+            return
+        if axis in self.problem.periodic or np.size(coordinates) == 0:
             return
         lower, upper = self.problem.box[axis]
         slack = 1e-5 * (upper - lower)
         least, most = float(np.min(coordinates)), float(np.max(coordinates))
         if not (least >= lower - slack and most <= upper + slack):
-            raise InputError(f"solution: {axis} runs over ({lower:g}, {upper:g}), got values from {least:g} to {most:g}: the solution is known inside the box only")
+            raise InputError(
+                f"solution: {axis} runs over ({lower:g}, {upper:g}), got values from {least:g} to {most:g}: the solution is known inside the box only"
+            )
 
     def __call__(self, *arguments: Any, **coordinates: Any) -> Any:
         """On a lattice: `solution(t=ts, x=xs)` has shape (len(ts), len(xs)); an axis given as a number is left out."""
@@ -147,13 +169,17 @@ class View:
 
     def d(self, **orders: int) -> View:
         """A partial derivative: `solution.d(x=2)(t=ts, x=xs)`."""
-        return View(self.problem, self.recipe, self.model, lambda *given: {k: e.d(**orders) for k, e in self._expressions(*given).items()})
+        return View(
+            self.problem, self.recipe, self.model, lambda *given: {k: e.d(**orders) for k, e in self._expressions(*given).items()}
+        )
 
     def of(self, operator: Callable[..., Any]) -> View:
         """Any operator of the fields: `solution.of(lambda u: u.t - u.xx)(t=ts, x=xs)`."""
         names = parameters(operator, self.problem._pool, "of")
 
-        def expressions(fields: Mapping[str, Field], coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Any]:
+        def expressions(
+            fields: Mapping[str, Field], coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
+        ) -> dict[str, Any]:
             found = call(operator, names, {**fields, **coordinates, **unknowns}, "of")
             return found if isinstance(found, dict) else {"": found}
 
@@ -191,7 +217,9 @@ def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[
     values = values_of(expression, source.shape, "of")
     for axis in sorted(gone, key=lattice.axes.index, reverse=True):
         place = lattice.axes.index(axis)
-        values = jnp.tensordot(values, lattice.weights[place], ([place], [0]), precision="highest")
+        weights = lattice.weights[place]
+        assert weights is not None  # every axis that is integrated over has a rule
+        values = jnp.tensordot(values, weights, ([place], [0]), precision="highest")
     return values
 
 
@@ -228,22 +256,31 @@ class Solution(View):
 
     def separable(self, lattice: Lattice, order: int = 0) -> Any:
         """The factors on a lattice, with derivatives up to `order`: a `Separable` per field."""
-        if not isinstance(self.model.network, SeparableNetwork):
+        if not self._is_separable():
             raise InputError("separable: the network of this solution is not separable; solve with network=sx.SPINN(…)")
         if not 0 <= order <= MAX_ORDER:
             raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {order!r}")
         with self._precision():
-            jets = self.model.network.jets(tuple(jnp.asarray(lattice[a], self.recipe.dtype) for a in self.problem.box.axes), order)
-            return self._out({name: Separable(self.problem.box.axes, [jet[i] for jet in jets], lattice.weights) for i, name in enumerate(self.problem.fields)})
+            jets = self.model.network.jets(
+                tuple(jnp.asarray(lattice[a], self.recipe.dtype) for a in self.problem.box.axes), order
+            )
+            return self._out(
+                {
+                    name: Separable(self.problem.box.axes, [jet[i] for jet in jets], lattice.weights)
+                    for i, name in enumerate(self.problem.fields)
+                }
+            )
 
     def norm(self, points: int = 64) -> Any:
         """The L2 norm √∫u² of each field: from the factors, without a lattice."""
         with self._precision():
             rule = quadrature(self.problem.box, points, self.recipe.dtype)
-            if isinstance(self.model.network, SeparableNetwork):
+            if self._is_separable():
                 found = self.separable(rule)
                 return {k: float(u.norm()) for k, u in found.items()} if isinstance(found, dict) else float(found.norm())
-            return self._out({k: float(jnp.sqrt(rule.mean(v * v) * self.problem.box.volume)) for k, v in self._values(rule).items()})
+            return self._out(
+                {k: float(jnp.sqrt(rule.mean(v * v) * self.problem.box.volume)) for k, v in self._values(rule).items()}
+            )
 
     # --- errors ------------------------------------------------------------------------------------------------
 
@@ -263,10 +300,14 @@ class Solution(View):
     def _sums(self, reference: Any, field: str | None, coordinates: Mapping[str, Any]) -> tuple[float, float, int]:
         problem = self.problem
         if reference is None and problem.reference is None:
-            raise InputError("relative_l2: the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)")
+            raise InputError(
+                "relative_l2: the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)"
+            )
         if field is not None and field not in problem.fields:
-            raise InputError(f"relative_l2: there is no field {field!r}; the fields are {listed(problem.fields)}.{nearest(field, problem.fields)}")
-        lattice = self._lattice((), coordinates)[0] if coordinates else error_lattice(problem)
+            raise InputError(
+                f"relative_l2: there is no field {field!r}; the fields are {listed(problem.fields)}.{nearest(field, problem.fields)}"
+            )
+        lattice = self._lattice((), coordinates)[0] if coordinates else error_lattice(problem, CHECKED[self._is_separable()])
         with self._precision():
             lattice = self._cast(lattice)
             true = reference_on(problem, reference, lattice)
@@ -311,7 +352,7 @@ class Ensemble(Sequence):
         return f"Ensemble({', '.join(map(repr, self.solutions))})"
 
 
-def slabs(place: Place, most: int) -> list[Place]:
+def slabs(place: Place, most: int) -> Sequence[Place]:
     """A place cut along its first dimension into pieces of at most `most` points."""
     rest = math.prod(place.shape[1:])
     rows = max(1, most // max(1, rest))
@@ -321,10 +362,10 @@ def slabs(place: Place, most: int) -> list[Place]:
     if isinstance(place, Points):
         return [Points(place.axes, tuple(c[i : i + rows] for c in place.coordinates)) for i in starts]
     first, *others = place.axes
-    return [Lattice(**{first: place[first][i : i + rows]}, **{a: place[a] for a in others}) for i in starts]
+    return [Lattice(weights=None, **{first: place[first][i : i + rows]}, **{a: place[a] for a in others}) for i in starts]
 
 
-def error_lattice(problem: Problem, most: int = CHECKED) -> Lattice:
+def error_lattice(problem: Problem, most: int) -> Lattice:
     """The regular lattice on which errors are measured: up to 256 points per axis, `most` in all."""
     return problem.box.lattice(max(2, min(256, int(most ** (1 / problem.box.dimension) + 1e-9))))
 
@@ -337,7 +378,11 @@ def reference_on(problem: Problem, reference: Any, lattice: Lattice) -> dict[str
     arrays = dict(reference) if isinstance(reference, Mapping) else {problem.fields[0]: reference}
     for name, values in arrays.items():
         if name not in problem.fields:
-            raise InputError(f"reference: {name!r} is not a field; the fields are {listed(problem.fields)}.{nearest(name, problem.fields)}")
+            raise InputError(
+                f"reference: {name!r} is not a field; the fields are {listed(problem.fields)}.{nearest(name, problem.fields)}"
+            )
         if math.prod(np.shape(values)) != math.prod(lattice.shape):
-            raise InputError(f"reference: an array of shape {np.shape(values)} on a lattice of {lattice.shape}: give the coordinates it lies on, solution.relative_l2(values, {', '.join(f'{a}={a}s' for a in problem.box.axes)})")
+            raise InputError(
+                f"reference: an array of shape {np.shape(values)} on a lattice of {lattice.shape}: give the coordinates it lies on, solution.relative_l2(values, {', '.join(f'{a}={a}s' for a in problem.box.axes)})"
+            )
     return {k: jnp.reshape(jnp.asarray(v), lattice.shape) for k, v in arrays.items()}

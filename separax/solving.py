@@ -26,7 +26,7 @@ from .recipe import Recipe
 from .report.record import environment
 from .runs import Run
 from .solution import Ensemble, History, Solution, Timing, View, error_lattice, reference_on
-from .training import LOOK, Trainer, TrainState
+from .training import LOOK, Trainer
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
 SAVE_SECONDS = 30.0  # between two saves of the state
@@ -58,7 +58,9 @@ def solve(
     finite raises `Diverged`, which carries the solution too.
     """
     if not isinstance(problem, Problem):
-        raise InputError(f"solve: problem must be a Problem, got {problem!r}: write sx.solve(sx.Problem(box, residual, conditions))")
+        raise InputError(
+            f"solve: problem must be a Problem, got {problem!r}: write sx.solve(sx.Problem(box, residual, conditions))"
+        )
     recipe = Recipe() if recipe is None else recipe
     if not isinstance(recipe, Recipe):
         raise InputError(f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)")
@@ -67,10 +69,11 @@ def solve(
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
     with jax.enable_x64(True):
-        loss = Loss(problem, recipe)
+        trainer = Trainer(Loss(problem, recipe), len(seeds) if several else None)
+        check_memory(trainer)
         run = Run(out, settings(problem, recipe, seeds), resume) if out is not None else None
         with display(problem.name, progress) as shown, Interrupt() as interrupt:
-            session = Session(loss, seeds, several, run, interrupt)
+            session = Session(trainer, seeds, run, interrupt)
             session.go(lambda **now: [report(**now) for report in (shown, callback) if report is not None])
         return session.finish()
 
@@ -87,6 +90,14 @@ def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str
         "precision": recipe.precision,
         "seeds": list(seeds),
     }
+
+
+def check_memory(trainer: Trainer) -> None:
+    """Refuses a run whose step would not fit, before anything is compiled or written."""
+    counts, itemsize = trainer.loss.counts, np.dtype(trainer.loss.recipe.dtype).itemsize
+    if math.prod(counts.values()) * itemsize > 2**24:  # smaller ones always fit
+        points = " × ".join(map(str, counts.values()))
+        check_fits(f"points={points}: a training step", trainer.predicted_bytes(), "use fewer points, a smaller rank, or fewer seeds at once")
 
 
 class Interrupt:
@@ -115,11 +126,10 @@ class Interrupt:
 class Session:
     """One run from its first launch to its solution."""
 
-    def __init__(self, loss: Loss, seeds: Sequence[int], several: bool, run: Run | None, interrupt: Interrupt):
-        self.loss, self.seeds, self.several, self.run, self.interrupt = loss, list(seeds), several, run, interrupt
-        self.trainer = Trainer(loss, len(seeds) if several else None)
-        self._check_memory()
-        keys = jax.vmap(jax.random.key)(jnp.asarray(self.seeds)) if several else jax.random.key(self.seeds[0])
+    def __init__(self, trainer: Trainer, seeds: Sequence[int], run: Run | None, interrupt: Interrupt):
+        self.trainer, self.loss, self.seeds, self.run, self.interrupt = trainer, trainer.loss, list(seeds), run, interrupt
+        self.several = trainer.seeds is not None
+        keys = jax.vmap(jax.random.key)(jnp.asarray(self.seeds)) if self.several else jax.random.key(self.seeds[0])
         self.state = self.trainer.init(keys)
         self.records: list[np.ndarray] = []
         self.errors: list[tuple[int, Any]] = []
@@ -156,12 +166,6 @@ class Session:
         if step > begun:
             self._save()
 
-    def _check_memory(self) -> None:
-        counts, itemsize = self.loss.counts, np.dtype(self.loss.recipe.dtype).itemsize
-        points = " × ".join(map(str, counts.values()))
-        if math.prod(counts.values()) * itemsize > 2**24:  # smaller ones always fit
-            check_fits(f"points={points}: a training step", self.trainer.predicted_bytes(), "use fewer points, a smaller rank, or fewer seeds at once")
-
     def _resume(self) -> None:
         kept = self.run.load_state(self.state) if self.run is not None else None
         if kept is not None:
@@ -175,7 +179,7 @@ class Session:
         hopeless = np.all(np.any(bad[..., -1], axis=-1))  # with several seeds: when none is left
         if hopeless:
             first = int(np.argmax(np.any(bad, axis=(-1, 0)) if bad.ndim == 3 else np.any(bad, axis=-1)))
-            here = bad[..., first, :].reshape(-1, bad.shape[-1]).any(axis=0)
+            here = np.any(bad[..., first, :].reshape(-1, bad.shape[-1]), axis=0)
             names = [n for n, b in zip((*self.loss.names, "total"), here) if b]
             named = [n for n in names if n != "total"] or names
             self.trouble = f"the loss stopped being finite at step {start + first:,} (term {', '.join(map(repr, named))})"
@@ -192,7 +196,9 @@ class Session:
             return None
         lattice = jax.tree.map(lambda a: jnp.asarray(a, recipe.dtype), error_lattice(problem, WATCHED))
         true = reference_on(problem, None, lattice)
-        view = View(problem, recipe, self.trainer.model(self._one(self.state.best, 0)), lambda fields, c, k: {n: fields[n] for n in true})
+        view = View(
+            problem, recipe, self.trainer.model(self._one(self.state.best, 0)), lambda fields, c, k: {n: fields[n] for n in true}
+        )
 
         def error(params: Any, lattice: Lattice, true: dict[str, Array]) -> Array:
             ours = view._compute(self.trainer.model(params), lattice)
@@ -263,7 +269,7 @@ def record(found: Solution | Ensemble) -> dict[str, Any]:
     counts = first.recipe.counts(first.problem.box)
     same = len(set(counts.values())) == 1
 
-    def mean(values: Sequence[float | None]) -> float | None:
+    def mean(values: Sequence[Any]) -> float | None:
         return float(np.mean(values)) if known else None
 
     out: dict[str, Any] = {

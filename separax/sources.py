@@ -15,7 +15,7 @@ from jaxtyping import Array
 from .domain import Lattice, Points, flatten
 from .fields import Key, Source
 from .networks import PointwiseNetwork, SeparableNetwork
-from .separable import Separable, merge, merge_at_points
+from .separable import Separable, add_up, merge, merge_at_points
 
 Place = Lattice | Points
 
@@ -50,7 +50,7 @@ class PointwiseSource:
         self.dtype = next(iter(derivatives.values())).dtype
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
-        return sum(c * self.derivatives[orders][:, i] for (i, orders), c in terms.items()).reshape(self.shape)
+        return add_up(c * self.derivatives[orders][:, i] for (i, orders), c in terms.items()).reshape(self.shape)
 
 
 def _hashable(terms: Mapping[Key, Any]) -> Any:
@@ -74,14 +74,20 @@ class Rows:
         return self.slices[id(coordinates)]
 
     def all(self, dtype: Any) -> Array:
-        return jnp.concatenate([jnp.asarray(a, dtype) for a in self.arrays]) if len(self.arrays) > 1 else jnp.asarray(self.arrays[0], dtype)
+        return (
+            jnp.concatenate([jnp.asarray(a, dtype) for a in self.arrays])
+            if len(self.arrays) > 1
+            else jnp.asarray(self.arrays[0], dtype)
+        )
 
 
 def highest(needs: Iterable[Key]) -> int:
     return max((max(orders) for _, orders in needs), default=0)
 
 
-def sources(network: SeparableNetwork | PointwiseNetwork, places: Sequence[Place], needs: Sequence[Iterable[Key]]) -> list[Source]:
+def sources(
+    network: SeparableNetwork | PointwiseNetwork, places: Sequence[Place], needs: Sequence[Iterable[Key]]
+) -> list[Source]:
     """One source per place, each able to give the derivatives in `needs`."""
     dtype = network.body.out.weight.dtype
     if isinstance(network, PointwiseNetwork):

@@ -54,10 +54,12 @@ class Trainer:
         self.loss, self.seeds, self.steps = loss, seeds, recipe.steps
         self.every = recipe.sampler.every
         # rounds and looks must divide the run, so that every launch is made of whole ones
-        self.round = math.gcd(recipe.steps, self.every or ROUND, ROUND) if recipe.steps % ROUND else math.gcd(self.every or ROUND, ROUND)
+        self.round = (
+            math.gcd(recipe.steps, self.every or ROUND, ROUND) if recipe.steps % ROUND else math.gcd(self.every or ROUND, ROUND)
+        )
         self.look = max(n for n in range(1, LOOK + 1) if self.round % n == 0)
         self.held = max(1, HELD // self.round)
-        self.optimiser = recipe.optimiser.transform(recipe.steps)
+        self.optimiser: Any = recipe.optimiser.transform(recipe.steps)
         self.traces = 0  # how often the launch was traced: once per run
         self._whole: Callable[[Array], Model] = _not_yet
 

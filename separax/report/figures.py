@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # colours that stay apart without colour vision and in print (Okabe and Ito)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.dpi": 110,
     "savefig.dpi": 110,
     "font.size": 10,

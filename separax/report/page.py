@@ -62,11 +62,17 @@ def png(figure: Figure) -> bytes:
 
 def render(solution: Solution, result: Mapping[str, Any], pictures: Mapping[str, Figure]) -> str:
     def fact(label: str, value: str, good: bool = False) -> str:
-        return f'<div{" class=good" if good else ""}><b>{html.escape(value)}</b><span>{html.escape(label)}</span></div>'
+        return f"<div{' class=good' if good else ''}><b>{html.escape(value)}</b><span>{html.escape(label)}</span></div>"
 
     facts = []
     if result["relative_l2"] is not None:
-        facts.append(fact("relative L2 error" + (f", mean of {result['seeds']} seeds" if result["seeds"] > 1 else ""), f"{result['relative_l2']:.2e}", True))
+        facts.append(
+            fact(
+                "relative L2 error" + (f", mean of {result['seeds']} seeds" if result["seeds"] > 1 else ""),
+                f"{result['relative_l2']:.2e}",
+                True,
+            )
+        )
     if result["loss"] is not None:
         facts.append(fact("loss", f"{result['loss']:.2e}"))
     facts.append(fact(f"training, {result['steps']:,} steps", f"{result['train_seconds']:.1f} s"))
@@ -81,4 +87,10 @@ def render(solution: Solution, result: Mapping[str, Any], pictures: Mapping[str,
     rows["recipe, in full"] = repr(solution.recipe)
     settings = "".join(f"<tr><td>{html.escape(str(k))}</td><td>{html.escape(str(v))}</td></tr>" for k, v in rows.items())
     lead = f"{' × '.join(str(n) for n in solution.recipe.counts(solution.problem.box).values())} points, {result['network']}, {result['device']}"
-    return TEMPLATE.format(title=html.escape(str(result["problem"])), lead=html.escape(lead), facts="".join(facts), pictures=figures_html, settings=settings)
+    return TEMPLATE.format(
+        title=html.escape(str(result["problem"])),
+        lead=html.escape(lead),
+        facts="".join(facts),
+        pictures=figures_html,
+        settings=settings,
+    )

@@ -1,0 +1,5 @@
+"""`python -m separax`."""
+
+from .cli import main
+
+main()

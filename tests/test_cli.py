@@ -1,0 +1,121 @@
+"""The command line, as a person or a script uses it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+FAST = ["--points", "8", "--steps", "40"]
+
+
+def separax(*arguments, cwd, **options):
+    return subprocess.run([sys.executable, "-m", "separax", *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **options)
+
+
+def test_list_names_the_catalogue(tmp_path):
+    done = separax("list", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "helmholtz" in done.stdout
+    assert "klein-gordon" in done.stdout
+
+
+def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
+    done = separax("solve", "klein-gordon", *FAST, "--seed", "3", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    contract = (
+        "problem recipe network points steps seed relative_l2 rmse train_seconds compile_seconds ms_per_step peak_memory_mb device run_dir"
+    )
+    assert set(contract.split()) <= set(result)
+    assert (result["problem"], result["recipe"], result["points"], result["steps"], result["seed"]) == ("klein-gordon", "best", 8, 40, 3)
+    run = tmp_path / result["run_dir"]
+    assert {p.name for p in run.iterdir()} >= {"settings.json", "state.npz", "best.npz", "history.csv", "record.json", "report.html"}
+    assert json.loads((run / "record.json").read_text()) == result
+    assert "\x1b" not in done.stderr  # no terminal, no escape codes
+    assert "step 40 of 40" in done.stderr
+
+
+@pytest.mark.parametrize("network", ["spinn", "pinn", "pinn-mod"])
+def test_every_network_and_recipe_runs(tmp_path, network):
+    done = separax("solve", "helmholtz", "--recipe", "paper", "--network", network, "--points", "6", "--steps", "20", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["network"] == network
+
+
+def test_several_seeds_report_each(tmp_path):
+    done = separax("solve", "helmholtz", *FAST, "--seeds", "2", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["seeds"] == 2
+    assert result["relative_l2"] == pytest.approx(sum(result["relative_l2_each"]) / 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["helmoltz"], ["problem", "helmoltz", "Did you mean 'helmholtz'"]),
+        (["helmholtz", "--recipe", "papr"], ["recipe", "papr", "Did you mean 'paper'"]),
+        (["helmholtz", "--network", "spin"], ["network", "spin", "Did you mean 'spinn'"]),
+        (["helmholtz", "--precision", "float23"], ["precision", "float23", "Did you mean 'float32'"]),
+        (["helmholtz", "--points", "0"], ["points", "0", "at least 1"]),
+        (["helmholtz", "--steps", "-5"], ["steps", "-5", "at least 1"]),
+        (["helmholtz", "--seeds", "0"], ["seeds", "at least 1"]),
+        (["helmholtz", "--resume"], ["--resume", "--out"]),
+        (["klein-gordon", "--points", "20000"], ["points", "20000", "fewer points"]),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_written(tmp_path, arguments, words):
+    done = separax("solve", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    said = " ".join(done.stderr.split())
+    for word in words:
+        assert word in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
+    first = separax("solve", "helmholtz", *FAST, "--out", "run", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    again = separax("solve", "helmholtz", *FAST, "--out", "run", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "--resume" in again.stderr
+    other = separax("solve", "helmholtz", "--points", "9", "--steps", "40", "--out", "run", "--resume", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "resume" in other.stderr
+
+
+def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(tmp_path):
+    options = ["klein-gordon", "--points", "12", "--steps", "3000", "--json"]
+    command = [sys.executable, "-m", "separax", "solve", *options, "--out", "cut"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if "step" in line:
+                os.kill(process.pid, signal.SIGINT)
+                break
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert json.loads(out)["interrupted"] is True
+    assert "best.npz" in " ".join(err.split())
+    stopped = json.loads(out)["steps"]
+    assert 0 < stopped < 3000
+    resumed = separax("solve", *options, "--out", "cut", "--resume", cwd=tmp_path)
+    whole = separax("solve", *options, "--out", "whole", cwd=tmp_path)
+    assert resumed.returncode == whole.returncode == 0
+    assert json.loads(resumed.stdout)["relative_l2"] == json.loads(whole.stdout)["relative_l2"]
+    assert (tmp_path / "cut" / "best.npz").read_bytes() == (tmp_path / "whole" / "best.npz").read_bytes()
+    assert (tmp_path / "cut" / "history.csv").read_text().count("\n") >= 300
+
+
+def test_bench_prints_both_steps(tmp_path):
+    done = separax("bench", "helmholtz", "--points", "8", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["faster"] == pytest.approx(result["paper_style"]["ms_per_step"] / result["ours"]["ms_per_step"])
+    assert result["gradient_difference"] < 1e-4
+
+

@@ -1,0 +1,229 @@
+"""Jets carry exactly what nested differentiation computes."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from separax import jets
+from separax.networks import MLP, Layer, ModifiedMLP
+
+ORDERS = [0, 4]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def nested(function, x, order):
+    """Derivatives 0 … order of a function of one number, by differentiating it again and again: (orders, points, features)."""
+
+    def all_orders(at):
+        out, current = [], function
+        for _ in range(order + 1):
+            out.append(current(at))
+            current = jax.jacfwd(current)
+        return jnp.stack(out)
+
+    return jnp.swapaxes(jax.jit(jax.vmap(all_orders))(x), 0, 1)
+
+
+def assert_close(found, expected, relative=1e-12):
+    """Order by order, relative to the largest value of that order."""
+    assert found.shape == expected.shape
+    for ours, theirs in zip(found, expected):
+        np.testing.assert_allclose(ours, theirs, rtol=relative, atol=relative * max(np.max(np.abs(theirs)), 1e-300))
+
+
+def random_jet(order, points=5, features=3, seed=0):
+    """Taylor coefficients of no function in particular, and the polynomials of a step h that have them."""
+    jet = jnp.asarray(np.random.default_rng(seed).standard_normal((order + 1, points, features)))
+
+    def function(h):
+        return sum(c * h**k for k, c in enumerate(jet))
+
+    return jet, function
+
+
+def at_zero(function, order):
+    """Derivatives 0 … order with respect to h at h = 0."""
+    return nested(lambda h: function(h).ravel(), jnp.zeros(1), order)[:, 0]
+
+
+POINTS = np.linspace(-0.9, 1.3, 6)
+CUBIC = (0.3, -1.2, 0.5, 0.8)
+
+
+def cubic(x):
+    return 0.3 - 1.2 * x + 0.5 * x**2 + 0.8 * x**3
+
+
+# --- operations -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["tanh", "sin"])
+def test_an_activation_of_any_jet_is_differentiated_by_the_chain_rule(name, order):
+    """tanh s and sin s for s with arbitrary Taylor coefficients."""
+    jet, function = random_jet(order)
+    found = jax.jit(lambda jet: jets.derivatives(jets.ACTIVATIONS[name](jet)))(jet)
+    assert_close(found.reshape(order + 1, -1), at_zero(lambda h: getattr(jnp, name)(function(h)), order))
+
+
+@pytest.mark.parametrize("name", ["tanh", "sin"])
+def test_an_activation_to_order_six(name):
+    found = jax.jit(lambda x: jets.derivatives(jets.ACTIVATIONS[name](jets.polynomial(x, CUBIC, 6))))(POINTS)
+    assert_close(found, nested(lambda x: getattr(jnp, name)(cubic(x))[None], POINTS, 6))
+
+
+def test_every_activation_is_covered_here():
+    assert set(jets.ACTIVATIONS) == {"tanh", "sin"}
+
+
+def test_tanh_is_flat_and_finite_where_it_saturates():
+    jet = jets.tanh(jets.polynomial(jnp.array([-500.0, 500.0]), (0.0, 1.0), 4))
+    np.testing.assert_array_equal(jet[0, :, 0], [-1.0, 1.0])
+    np.testing.assert_array_equal(jet[1:], 0.0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_products_follow_the_product_rule(order):
+    (a, f), (b, g) = random_jet(order, seed=1), random_jet(order, seed=2)
+    assert_close(jets.derivatives(jets.multiply(a, b)).reshape(order + 1, -1), at_zero(lambda h: f(h) * g(h), order))
+
+
+def test_the_features_of_a_product_broadcast():
+    a, b = random_jet(3, features=4)[0], random_jet(3, features=1, seed=1)[0]
+    assert_close(jets.multiply(a, b), jets.multiply(a, jnp.tile(b, (1, 1, 4))))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_dense_layer_is_linear_and_its_bias_has_no_derivative(order):
+    jet, function = random_jet(order)
+    rng = np.random.default_rng(3)
+    weight, bias = jnp.asarray(rng.standard_normal((3, 4))), jnp.asarray(rng.standard_normal(4))
+    found = jets.derivatives(jets.dense(jet, weight, bias))
+    assert_close(found.reshape(order + 1, -1), at_zero(lambda h: function(h) @ weight + bias, order))
+
+
+def test_a_dense_layer_over_a_batch_is_one_layer_each():
+    rng = np.random.default_rng(4)
+    jet = jnp.asarray(rng.standard_normal((2, 3, 5, 4)))
+    weight, bias = jnp.asarray(rng.standard_normal((2, 4, 6))), jnp.asarray(rng.standard_normal((2, 6)))
+    found = jets.dense(jet, weight, bias)
+    assert found.shape == (2, 3, 5, 6)
+    for i in range(2):
+        assert_close(found[i], jets.dense(jet[i], weight[i], bias[i]))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("coefficients", [(2.0,), (0.0, 1.0), (0.5, 0.5), (1.0, 0.0, -1.0), CUBIC])
+def test_polynomials(coefficients, order):
+    found = jax.jit(lambda x: jets.derivatives(jets.polynomial(x, coefficients, order)))(POINTS)
+    assert_close(found, nested(lambda x: sum(c * x**k for k, c in enumerate(coefficients))[None] + 0 * x, POINTS, order))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_fourier_features(order):
+    """1, sin kωx and cos kωx with ω = 2π / period."""
+    period, frequencies = 2.2, 3
+
+    def features(x):
+        angles = 2 * jnp.pi / period * jnp.arange(1, frequencies + 1) * x
+        return jnp.concatenate([jnp.ones(1), jnp.sin(angles), jnp.cos(angles)])
+
+    found = jets.derivatives(jets.fourier(POINTS, period, frequencies, order))
+    assert_close(found, nested(features, POINTS, order))
+
+
+def test_a_constant_has_no_derivatives():
+    jet = jets.constant(jnp.full((5, 2), 3.0), 2)
+    np.testing.assert_array_equal(jet[0], 3.0)
+    np.testing.assert_array_equal(jet[1:], 0.0)
+
+
+def test_coefficients_become_derivatives_by_factorials():
+    jet = jnp.ones((jets.MAX_ORDER + 1, 1, 1))
+    np.testing.assert_array_equal(jets.derivatives(jet).ravel(), [math.factorial(k) for k in range(jets.MAX_ORDER + 1)])
+
+
+def test_the_highest_order_of_all():
+    """d⁸/dx⁸ sin 2x = 2⁸ sin 2x; y = tanh x solves y′ = 1 - y², coefficient by coefficient."""
+    sine = jets.derivatives(jets.sin(jets.polynomial(POINTS, (0.0, 2.0), jets.MAX_ORDER)))
+    assert_close(sine[8:], 256 * np.sin(2 * POINTS)[None, :, None])
+    y = jets.tanh(jets.polynomial(POINTS, (0.0, 1.0), jets.MAX_ORDER))
+    slope = y[1:] * np.arange(1, jets.MAX_ORDER + 1)[:, None, None]
+    assert_close(slope, (jets.constant(np.ones((6, 1)), jets.MAX_ORDER) - jets.multiply(y, y))[:-1])
+
+
+def test_jets_keep_the_precision_they_are_given():
+    x = jnp.asarray(POINTS, jnp.float32)
+
+    def made(x):
+        both = jets.polynomial(x, CUBIC, 2), jets.fourier(x, 2.0, 2, 2)
+        return [(jet, jets.tanh(jet), jets.sin(jet), jets.multiply(jet, jet), jets.derivatives(jet)) for jet in both]
+
+    assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(made, x))} == {jnp.dtype("float32")}
+
+
+# --- whole bodies ---------------------------------------------------------------------------------------------------
+
+
+def random_layer(rng, inputs, outputs):
+    return Layer(
+        jnp.asarray(rng.standard_normal((inputs, outputs)) / np.sqrt(inputs)), jnp.asarray(0.3 * rng.standard_normal(outputs))
+    )
+
+
+def mlp(rng, activation):
+    """A body, and the same network written plainly for one number."""
+    body = MLP((random_layer(rng, 1, 6), random_layer(rng, 6, 6)), random_layer(rng, 6, 3), activation)
+
+    def forward(x):
+        h = x[None]
+        for layer in body.hidden:
+            h = getattr(jnp, activation)(h @ layer.weight + layer.bias)
+        return h @ body.out.weight + body.out.bias
+
+    return body, forward
+
+
+def modified_mlp(rng, activation, depth=2):
+    hidden = tuple(random_layer(rng, 6, 6) for _ in range(depth))
+    body = ModifiedMLP(random_layer(rng, 1, 18), hidden, random_layer(rng, 6, 3), activation)
+    act = getattr(jnp, activation)
+
+    def forward(x):
+        first = act(x[None] @ body.first.weight + body.first.bias)
+        gate, other, h = first[:6], first[6:12], first[12:]
+        for layer in body.hidden:
+            z = act(h @ layer.weight + layer.bias)
+            h = (1 - z) * gate + z * other
+        return h @ body.out.weight + body.out.bias
+
+    return body, forward
+
+
+@pytest.mark.parametrize("activation", ["tanh", "sin"])
+@pytest.mark.parametrize("make", [mlp, modified_mlp])
+def test_a_body_takes_jets_to_the_derivatives_of_the_plain_network(make, activation):
+    body, forward = make(np.random.default_rng(5), activation)
+    found = jax.jit(lambda x: jets.derivatives(body(jets.polynomial(x, (0.0, 1.0), 4))))(POINTS)
+    assert_close(found, nested(forward, POINTS, 4), 1e-11)  # fourth derivatives are sums of hundreds of products
+
+
+def test_a_body_to_order_six():
+    body, forward = modified_mlp(np.random.default_rng(6), "tanh", depth=1)
+    found = jax.jit(lambda x: jets.derivatives(body(jets.polynomial(x, (0.0, 1.0), 6))))(POINTS[:2])
+    assert_close(found, nested(forward, POINTS[:2], 6), 1e-10)  # sixth derivatives are sums of thousands
+
+
+@pytest.mark.parametrize("make", [mlp, modified_mlp])
+def test_a_lower_order_is_the_beginning_of_a_higher_one(make):
+    body, _ = make(np.random.default_rng(7), "tanh")
+    low, high = (jax.jit(lambda x, order=order: body(jets.polynomial(x, (0.0, 1.0), order)))(POINTS) for order in (2, 4))
+    assert_close(low, high[:3])

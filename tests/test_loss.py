@@ -1,0 +1,343 @@
+"""The loss: means of squares over drawn points, however they are computed."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from exact import exact_terms, growth, one, power, wave
+
+import separax as sx
+from separax.bench import PaperLoss
+from separax.loss import Loss, Model
+
+TINY = sx.SPINN(rank=3, width=8, depth=2, body="mlp")
+POINTWISE = sx.PINN(width=8, depth=2, body="mlp")
+CUBE = sx.Box(t=(0, 1), x=(-1, 1), y=(0, 2))
+STRIP = sx.Box(t=(0, 1), x=(-1, 2))
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    with jax.enable_x64(True):
+        yield
+
+
+class LatticeLoss(Loss):
+    """Never takes the way without a lattice."""
+
+    def _factors(self, *_):
+        return None
+
+
+def recipe(network=TINY, **options):
+    return sx.Recipe(network=network, **({"points": 6} | options))
+
+
+def build(problem, how, loss=Loss, seed=0):
+    """A loss, a model and one draw of points."""
+    found = loss(problem, how)
+    return found, Model.build(problem, how, jax.random.key(seed)), found.draw(jax.random.key(7), jnp.array(0))
+
+
+def values_and_gradients(problem, how, loss=Loss):
+    found, model, places = build(problem, how, loss)
+
+    def total(model):
+        terms = found(model, places)
+        return found.total(terms), terms
+
+    (_, terms), gradient = eqx.filter_jit(eqx.filter_value_and_grad(total, has_aux=True))(model)
+    return np.asarray(terms, np.float64), [np.asarray(g, np.float64) for g in jax.tree.leaves(gradient)]
+
+
+def agree(one, other, rtol):
+    """Terms one by one; gradients relative to the largest entry of each array."""
+    np.testing.assert_allclose(one[0], other[0], rtol=rtol)
+    for a, b in zip(one[1], other[1]):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.max(np.abs(b)))
+
+
+# --- terms by hand -----------------------------------------------------------------------------------------------
+
+
+def hand_conditions():
+    return [
+        sx.Initial(lambda x: x),
+        sx.Dirichlet(lambda t: t, weight=3.0),
+        sx.Neumann(1.0, on="x+"),
+        sx.Data([[0.5, 0.5], [0.25, 1.0], [1.0, -1.0]], [0.0, 1.0, 2.0]),
+    ]
+
+
+def by_hand(t, x, mean):
+    """The terms of u = t x² under `hand_conditions`, with a given mean over arrays that broadcast to the inside."""
+    data = np.array([0.5 * 0.25 - 0, 0.25 - 1, 1 - 2])
+    return {
+        "residual": mean((x**2 - 2 * t) ** 2 + 0 * t * x),
+        "initial": mean(x**2 + 0 * t),
+        "dirichlet": mean((t - t) ** 2 + 0 * x) + mean((4 * t - t) ** 2 + 0 * x),
+        "neumann": mean((4 * t - 1) ** 2 + 0 * x),
+        "data": np.mean(data**2),
+    }
+
+
+@pytest.mark.parametrize("sampler", [sx.Uniform(), sx.Grid()], ids=["uniform", "grid"])
+def test_terms_are_means_over_the_drawn_lattice(sampler):
+    problem = sx.Problem(STRIP, lambda u: u.t - u.xx, hand_conditions())
+    how = recipe(sampler=sampler, points=(5, 7), precision="float64")
+    terms, places = exact_terms(problem, how, [[(1.0, power(1), power(2))]])
+    t, x = np.asarray(places[0]["t"])[:, None], np.asarray(places[0]["x"])
+    assert terms == pytest.approx(by_hand(t, x, np.mean), rel=1e-12)
+
+
+@pytest.mark.parametrize("network", [TINY, POINTWISE], ids=["separable", "pointwise"])
+def test_gauss_legendre_terms_are_integrals(network):
+    """Polynomials of degree 2n - 1 are integrated exactly: the means are those over the box."""
+    problem = sx.Problem(STRIP, lambda u: u.t - u.xx, hand_conditions())
+    how = recipe(network, sampler=sx.GaussLegendre(), points=4, precision="float64")
+    terms, _ = exact_terms(problem, how, [[(1.0, power(1), power(2))]])
+    ts, xs = (np.linspace(*STRIP[a], 20001) for a in "tx")
+
+    def mean(function, grid):
+        return np.trapezoid(function(grid), grid) / (grid[-1] - grid[0])
+
+    # E(x² - 2t)² = E x⁴ - 4 E t E x² + 4 E t²
+    x4, x2, t2 = mean(lambda x: x**4, xs), mean(lambda x: x**2, xs), mean(lambda t: t**2, ts)
+    expected = {
+        "residual": x4 - 2 * x2 + 4 * t2,
+        "initial": x2,
+        "dirichlet": 9 * t2,
+        "neumann": mean(lambda t: (4 * t - 1) ** 2, ts),
+    }
+    assert {k: terms[k] for k in expected} == pytest.approx(expected, rel=1e-6)
+    assert terms["data"] == pytest.approx(by_hand(0.0, 0.0, float)["data"], rel=1e-12)
+
+
+@pytest.mark.parametrize("network", [TINY, POINTWISE], ids=["separable", "pointwise"])
+def test_gauss_legendre_weighs_jumps_too(network):
+    """u = t² x jumps by 3t² from x = -1 to 2, its slope does not: the mean of 9 t⁴ over (0, 1) is 9/5."""
+    problem = sx.Problem(STRIP, lambda u: u.t, [sx.Periodic(hard=False)])
+    how = recipe(network, sampler=sx.GaussLegendre(), points=4, precision="float64")
+    terms, _ = exact_terms(problem, how, [[(1.0, power(2), power(1))]])
+    assert terms["periodic"] == pytest.approx(9 / 5, rel=1e-12)
+
+
+def test_scattered_points_fill_the_box_and_its_faces():
+    problem = sx.Problem(STRIP, lambda u: u, [sx.Dirichlet(0), sx.Initial(0)])
+    _, (inside, sides, start) = exact_terms(problem, recipe(POINTWISE, points=(20, 30), precision="float64"), [[(1.0, one, one)]])
+    assert inside.shape == (600,)
+    t, x = (np.asarray(c) for c in inside.coordinates)
+    assert len(np.unique(t)) == len(np.unique(x)) == 600
+    assert 0 <= t.min() < 0.02 < 0.98 < t.max() <= 1
+    assert -1 <= x.min() < -0.94 < 1.94 < x.max() <= 2
+    t, x = (np.asarray(c) for c in sides.coordinates)
+    np.testing.assert_array_equal(x, np.repeat([-1.0, 2.0], 20))
+    np.testing.assert_array_equal(t[:20], t[20:])
+    np.testing.assert_array_equal(start.coordinates[0], np.zeros(30))
+
+
+def test_scattered_terms_are_means_over_the_drawn_points():
+    problem = sx.Problem(STRIP, lambda u: u.t - u.xx, hand_conditions())
+    terms, places = exact_terms(problem, recipe(POINTWISE, precision="float64"), [[(1.0, power(1), power(2))]])
+    inside, start, sides, upper, _ = ({a: np.asarray(c) for a, c in place.arrays().items()} for place in places)
+    data = by_hand(0.0, 0.0, float)["data"]
+    lower, higher = np.split(sides["t"], 2)
+    expected = {
+        "residual": np.mean((inside["x"] ** 2 - 2 * inside["t"]) ** 2),
+        "initial": np.mean(start["x"] ** 2),
+        "dirichlet": np.mean((lower - lower) ** 2) + np.mean((4 * higher - higher) ** 2),
+        "neumann": np.mean((4 * upper["t"] - 1) ** 2),
+        "data": data,
+    }
+    assert terms == pytest.approx(expected, rel=1e-12)
+
+
+def test_draws_depend_on_the_key_and_the_number_alone():
+    loss, _, places = build(sx.Problem(STRIP, lambda u: u.t), recipe())
+    again = loss.draw(jax.random.key(7), jnp.array(0))
+    other = loss.draw(jax.random.key(7), jnp.array(1))
+    np.testing.assert_array_equal(places[0]["x"], again[0]["x"])
+    assert not np.any(np.isin(places[0]["x"], other[0]["x"]))
+
+
+def test_the_total_is_weighted():
+    problem = sx.Problem(STRIP, lambda u: u.t - u.xx, hand_conditions())
+    loss = Loss(problem, recipe(weights={"dirichlet": 2.0, "residual": 0.5}))
+    assert loss.names == ("residual", "initial", "dirichlet", "neumann", "data")
+    assert float(loss.total(jnp.array([1.0, 10.0, 100.0, 1000.0, 10000.0]))) == 0.5 + 10 + 600 + 1000 + 10000
+
+
+# --- without a lattice -------------------------------------------------------------------------------------------
+
+
+def linear_equations():
+    def wave_equation(u, t, x, y):
+        return u.tt - u.xx - u.yy - 3 * u - jnp.sin(jnp.pi * x) * jnp.exp(-t) * y**2
+
+    def sum_of_angles(u, t, x, y):
+        return u.t + u.xy - jnp.cos(2 * x + 3 * y - t) + 1
+
+    def no_source(u):
+        return sx.laplacian(sx.laplacian(u)) + u.t
+
+    def coefficient(u, k, x, t, y):
+        return u.t - k * u.xx - k**2 * jnp.sin(k * x) * t
+
+    def system(u, v, x):
+        return {"first": u.t - v.x + jnp.tanh(x), "second": v.t - u.x}
+
+    return [wave_equation, sum_of_angles, no_source, coefficient, system]
+
+
+def linear_problem(equation):
+    options = {"fields": ("u", "v")} if equation.__name__ == "system" else {}
+    unknowns = {"k": 0.7} if equation.__name__ == "coefficient" else None
+    return sx.Problem(CUBE, equation, [sx.Initial(0, of=lambda u: u)], unknowns=unknowns, **options)
+
+
+@pytest.mark.parametrize("equation", linear_equations(), ids=lambda e: e.__name__)
+def test_linear_residuals_need_no_lattice(equation):
+    taken = []
+
+    class Seen(Loss):
+        def _factors(self, *arguments):
+            factors = super()._factors(*arguments)
+            taken.append(factors is not None)
+            return factors
+
+    sampler = sx.GaussLegendre() if equation.__name__ == "sum_of_angles" else sx.Uniform()
+    problem, how = linear_problem(equation), recipe(points=(14, 16, 18), sampler=sampler)
+    short = values_and_gradients(problem, how, Seen)
+    assert taken
+    assert all(taken)
+    agree(short, values_and_gradients(problem, how, LatticeLoss), 2e-5)
+
+
+def nonlinear_equations():
+    def by_value(u):
+        return u.tt - u.xx - u.yy + jnp.sin(3 * u.value)
+
+    def square(u):
+        return u.t - u.xx + u**2
+
+    def value_only(u):
+        return u.t - u.xx + 2 * u.x.value
+
+    def varying(u, x):
+        return u.t - x * u.xx + u
+
+    def not_separable(u, t, x, y):
+        return u.t - u.xx - jnp.sqrt(1 + x**2 + y**2)
+
+    return [by_value, square, value_only, varying, not_separable]
+
+
+@pytest.mark.parametrize("equation", nonlinear_equations(), ids=lambda e: e.__name__)
+def test_other_residuals_agree_with_the_lattice(equation):
+    """Among them values taken out of fields: they depend on the network and are no source terms."""
+    problem, how = sx.Problem(CUBE, equation), recipe(points=16)
+    agree(values_and_gradients(problem, how), values_and_gradients(problem, how, LatticeLoss), 2e-5)
+
+
+# --- the paper's way ---------------------------------------------------------------------------------------------
+
+
+def paper_problems():
+    def klein_gordon(u, t, x, y):
+        return u.tt - u.xx - u.yy + u**2 - x * jnp.cos(t) * y
+
+    yield sx.Problem(CUBE, klein_gordon, [sx.Initial(0, of=lambda u: u.t), sx.Dirichlet(lambda t: t, on="x")])
+    pair = [sx.Dirichlet(0, of=lambda u: u, hard=True), sx.Neumann(1, of=lambda v: v), sx.Periodic(on="t")]
+    yield sx.Problem(STRIP, lambda u, v: {"a": u.t - v.x, "b": v.t + u * v.x}, pair, fields=("u", "v"), name="pair")
+    yield sx.Problem(sx.Box(t=(0, 2)), lambda u: u.tt + u**3, [sx.Initial(1)], name="oscillator")
+
+
+@pytest.mark.parametrize("problem", paper_problems(), ids=lambda p: p.name)
+def test_one_pass_of_jets_agrees_with_one_pass_per_derivative(problem):
+    how = recipe(sx.SPINN(rank=3, width=8, depth=2), points=5, precision="float64")
+    agree(values_and_gradients(problem, how), values_and_gradients(problem, how, PaperLoss), 1e-9)
+
+
+# --- conditions built in -----------------------------------------------------------------------------------------
+
+NETWORKS = pytest.mark.parametrize("network", [TINY, POINTWISE], ids=["separable", "pointwise"])
+
+
+def values(problem, network, of=None, **coordinates):
+    """An untrained network on a lattice."""
+    how = recipe(network, precision="float64")
+    model = Model.build(problem, how, jax.random.key(1))
+    solution = sx.Solution(problem, how, model, history=None, timing=None)
+    return np.asarray((solution.of(of) if of else solution)(**coordinates))
+
+
+@NETWORKS
+def test_zero_is_built_in_exactly(network):
+    box = sx.Box(t=(0, 1), x=(-1, 3), y=(2, 5))
+    problem = sx.Problem(box, lambda u: u.t - u.xx, [sx.Dirichlet(0, on=["x", "y+"], hard=True), sx.Initial(0, hard=True)])
+    inside = np.linspace(0.1, 0.9, 4)
+    at = {"t": inside, "x": -1 + 4 * inside, "y": 2 + 3 * inside}
+    for face in ({"x": -1.0}, {"x": 3.0}, {"y": 5.0}, {"t": 0.0}):
+        np.testing.assert_allclose(values(problem, network, **(at | face)), 0, atol=1e-15)
+    for other in ({}, {"y": 2.0}, {"t": 1.0}):
+        assert np.min(np.abs(values(problem, network, **(at | other)))) > 1e-6
+
+
+@NETWORKS
+def test_periodicity_is_built_in_exactly(network):
+    box = sx.Box(t=(0, 1), x=(-1, 3))
+    problem = sx.Problem(box, lambda u: u.t - u.xx, [sx.Periodic()])
+    ts = np.linspace(0, 1, 5)
+    for of in (lambda u: u, lambda u: u.xxx):
+        found = values(problem, network, of, t=ts, x=np.linspace(-1, 3, 9))
+        np.testing.assert_allclose(found[:, 0], found[:, -1], rtol=1e-10, atol=1e-12)
+        assert np.max(np.abs(found[:, 4] - found[:, 0])) > 1e-4
+
+
+@NETWORKS
+def test_zero_of_one_field_leaves_the_other_free(network):
+    box = sx.Box(x=(0, 1), y=(0, 1))
+    problem = sx.Problem(box, lambda u, v: u.x - v.y, [sx.Dirichlet(0, of=lambda v: v, hard=True)], fields=("u", "v"))
+    ys = np.linspace(0.1, 0.8, 5)
+    np.testing.assert_allclose(values(problem, network, lambda v: v, x=0.0, y=ys), 0, atol=1e-15)
+    assert np.min(np.abs(values(problem, network, lambda u: u, x=0.0, y=ys))) > 1e-6
+
+
+# --- gradients ---------------------------------------------------------------------------------------------------
+
+
+@NETWORKS
+def test_gradients_are_slopes(network):
+    """Along a random direction, against a central difference, the unknown coefficient included."""
+    conditions = [sx.Initial(lambda x, k: jnp.sin(k * x)), sx.Neumann(0), sx.Data([[0.5, 0.5]], [1.0])]
+    problem = sx.Problem(STRIP, lambda u, k, x: u.t - k * u.xx + u**3 - x, conditions, unknowns={"k": 0.5})
+    loss, model, places = build(problem, recipe(network, precision="float64"))
+    params, static = eqx.partition(model, eqx.is_array)
+
+    @jax.jit
+    def total(params):
+        return loss.total(loss(eqx.combine(params, static), places))
+
+    leaves, structure = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.key(5), len(leaves))
+    direction = jax.tree.unflatten(structure, [jax.random.normal(k, p.shape, p.dtype) for k, p in zip(keys, leaves)])
+    slope = sum(jnp.sum(g * d) for g, d in zip(jax.tree.leaves(jax.grad(total)(params)), jax.tree.leaves(direction)))
+    step = 1e-5
+    ahead, behind = (total(jax.tree.map(lambda p, d, s=s: p + s * step * d, params, direction)) for s in (1, -1))
+    assert float(slope) == pytest.approx(float((ahead - behind) / (2 * step)), rel=1e-6)
+
+
+def test_growth_is_seen_by_every_term():
+    """A function that solves everything has no loss at all: u = e^(t + 2x) with u_t = u_x / 2."""
+    conditions = [
+        sx.Initial(lambda x: jnp.exp(2 * x)),
+        sx.Dirichlet(lambda t, x: jnp.exp(t + 2 * x)),
+        sx.Neumann(lambda t: 2 * jnp.exp(t + 4), on="x+"),
+        sx.Robin(0, 2, 1, on="x-"),
+    ]
+    problem = sx.Problem(STRIP, lambda u: u.t - u.x / 2, conditions)
+    terms, _ = exact_terms(problem, recipe(precision="float64"), [[(1.0, growth(1.0), growth(2.0))]])
+    assert terms == pytest.approx(dict.fromkeys(problem.names, 0.0), abs=1e-22)
+    wrong, _ = exact_terms(problem, recipe(precision="float64"), [[(1.0, growth(1.0), growth(2.0)), (1e-3, wave(1.0), one)]])
+    assert min(wrong.values()) < 1e-20 < wrong["residual"]
