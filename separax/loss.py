@@ -132,16 +132,15 @@ class Loss:
         coordinates = place.arrays()
         field = term.operator(self.problem.field_map(source), coordinates, unknowns)
         if term.condition.jump:
-            assert term.axis is not None
-            along = field.d(**{term.axis: 1})
+            along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
             return add_up(jnp.mean(self._jump(term, f.value, place) ** 2) for f in (field, along))
         value_part, normal_part = term.condition.mix
         values = 0.0
         if value_part:
             values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
         if normal_part:
-            assert term.axis is not None
-            values = values + normal_part * self._outward(term, place) * field.d(**{term.axis: 1}).value
+            along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
+            values = values + normal_part * self._outward(term, place) * along.value
         target = jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
         return max(1, len(term.sides)) * place.mean((values - target) ** 2)
 
@@ -149,7 +148,7 @@ class Loss:
         """The sign of the outward normal: -1 on lower faces, 1 on upper ones."""
         signs = jnp.asarray([{"-": -1.0, "+": 1.0}[side] for side in term.sides], self.recipe.dtype)
         if isinstance(place, Lattice):
-            assert term.axis is not None
+            assert term.axis is not None  # only points have none
             return place.along(term.axis, signs)
         return jnp.repeat(signs, place.shape[0] // len(term.sides))
 

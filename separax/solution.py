@@ -107,9 +107,7 @@ class View:
                 2 * total * np.dtype(self.recipe.dtype).itemsize,
                 "evaluate fewer points at a time",
             )
-            parts = [
-                self._evaluate(self.model, slab) for slab in slabs(place, SLAB[self._is_separable()])
-            ]
+            parts = [self._evaluate(self.model, slab) for slab in slabs(place, SLAB[self._is_separable()])]
             return parts[0] if len(parts) == 1 else {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
 
     def _out(self, values: Mapping[str, Any]) -> Any:
@@ -256,7 +254,7 @@ class Solution(View):
 
     def separable(self, lattice: Lattice, order: int = 0) -> Any:
         """The factors on a lattice, with derivatives up to `order`: a `Separable` per field."""
-        if not self._is_separable():
+        if not isinstance(self.model.network, SeparableNetwork):
             raise InputError("separable: the network of this solution is not separable; solve with network=sx.SPINN(…)")
         if not 0 <= order <= MAX_ORDER:
             raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {order!r}")

@@ -97,7 +97,11 @@ def check_memory(trainer: Trainer) -> None:
     counts, itemsize = trainer.loss.counts, np.dtype(trainer.loss.recipe.dtype).itemsize
     if math.prod(counts.values()) * itemsize > 2**24:  # smaller ones always fit
         points = " × ".join(map(str, counts.values()))
-        check_fits(f"points={points}: a training step", trainer.predicted_bytes(), "use fewer points, a smaller rank, or fewer seeds at once")
+        check_fits(
+            f"points={points}: a training step",
+            trainer.predicted_bytes(),
+            "use fewer points, a smaller rank, or fewer seeds at once",
+        )
 
 
 class Interrupt:

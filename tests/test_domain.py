@@ -119,7 +119,7 @@ def test_a_lattice_of_a_box_has_both_ends_and_one_point_is_the_middle():
         ({"class": (0, 1)}, ["axis name", "'class'", "'theta'"]),
         ({"2x": (0, 1)}, ["axis name", "'2x'", "'theta'"]),
         ({"_x": (0, 1)}, ["axis name", "'_x'", "'theta'"]),
-        ({"d": (0, 1)}, ["axis name", "'d'", "u.d", "another name"]),
+        ({"d": (0, 1)}, ["axis name", "'d'", "another name"]),
     ],
 )
 def test_bad_boxes_are_refused_with_what_came_and_what_to_write(bounds, words):

@@ -74,10 +74,9 @@ def test_an_activation_of_any_jet_is_differentiated_by_the_chain_rule(name, orde
     assert_close(found.reshape(order + 1, -1), at_zero(lambda h: getattr(jnp, name)(function(h)), order))
 
 
-@pytest.mark.parametrize("name", ["tanh", "sin"])
-def test_an_activation_to_order_six(name):
-    found = jax.jit(lambda x: jets.derivatives(jets.ACTIVATIONS[name](jets.polynomial(x, CUBIC, 6))))(POINTS)
-    assert_close(found, nested(lambda x: getattr(jnp, name)(cubic(x))[None], POINTS, 6))
+def test_an_activation_to_order_six():
+    found = jax.jit(lambda x: jets.derivatives(jets.sin(jets.polynomial(x, CUBIC, 6))))(POINTS)
+    assert_close(found, nested(lambda x: jnp.sin(cubic(x))[None], POINTS, 6))
 
 
 def test_every_activation_is_covered_here():

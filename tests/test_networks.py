@@ -221,7 +221,7 @@ def test_a_periodic_axis_is_periodic_in_value_and_derivatives_and_no_other_is(ma
 
 
 def test_padded_weights_are_zero_and_stay_zero():
-    """An axis with one input next to a periodic one with 2K + 1: the rows that no input feeds begin at 0, and so do their slopes."""
+    """An axis with one input next to a periodic one with 2K + 1: rows that no input feeds, of zero weights and slopes."""
     weight = networks.first_layer(KEY, (3,), [1, 7, 1], 6, None, jnp.float64).weight
     network, coordinates = spinn(periodic=("x",), frequencies=3, body="mlp"), random_coordinates((3, 4, 5))
     slope = eqx.filter_jit(eqx.filter_grad(lambda n: sum(jnp.sum(jet**2) for jet in n.jets(coordinates, 1))))(network)

@@ -126,9 +126,9 @@ def test_values_are_the_sum_of_products(case):
 @given(cases())
 def test_sums_differences_and_multiples_are_those_of_the_values(case):
     u, v = (random_separable(case, rank) for rank in case.ranks)
-    found = jax.jit(lambda u, v: [w.values() for w in (u + v, u - v, -u, u * 2.5, -3 * u, u / 4)])(u, v)
+    found = jax.jit(lambda u, v: [w.values() for w in (u + v, u - v, -3 * u, -u / 4)])(u, v)
     a, b = on_lattice(u), on_lattice(v)
-    for one, expected in zip(found, (a + b, a - b, -a, 2.5 * a, -3 * a, a / 4)):
+    for one, expected in zip(found, (a + b, a - b, -3 * a, -a / 4)):
         assert_close(one, expected)
 
 
@@ -406,10 +406,11 @@ def lattice_mean_square(factors, weights):
 @settings(max_examples=8, deadline=None)
 @given(cases(most=5), st.sampled_from([jnp.float32, jnp.float64]))
 def test_mean_square_and_its_gradient_are_those_of_the_lattice(case, dtype):
-    factors, weights = random_factors(case, dtype), quadrature_weights(case, dtype)
+    factors = random_factors(case, dtype)
+    weights = quadrature_weights(case, dtype) if dtype == jnp.float64 else [None] * case.dimension
     value, gradient = jax.jit(jax.value_and_grad(lambda f: mean_square(f, weights)))(factors)
     expected, slopes = lattice_mean_square(factors, weights)
-    accuracy = 2e-6 if dtype == jnp.float32 else 1e-12  # a few roundings of the result; what is inside is float64
+    accuracy = 1e-6 if dtype == jnp.float32 else 1e-12  # the result is rounded; what is inside is float64
     assert value.dtype == dtype
     assert_close(value, expected, accuracy)
     for ours, theirs in zip(gradient, slopes):

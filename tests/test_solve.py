@@ -329,23 +329,35 @@ def test_seeds():
 # --- keeping, interrupting, resuming -------------------------------------------------------------------------------
 
 
+def what_a_run_leaves(solution, folder):
+    assert solution.run_dir == folder
+    assert {path.name for path in folder.iterdir()} == {"settings.json", "state.npz", "best.npz", "history.csv", "record.json"}
+    record = json.loads((folder / "record.json").read_text())
+    assert record["relative_l2"] == pytest.approx(solution.relative_l2())
+    assert (record["problem"], record["seed"], record["steps"], record["points"]) == ("decay", 2, 500, 12)
+    lines = (folder / "history.csv").read_text().splitlines()
+    assert lines[0] == "step,total,residual,initial,relative_l2"
+    assert float(lines[1].split(",")[1]) == pytest.approx(solution.history.total[0], rel=1e-5)
+
+
 class Stop(Exception):
     """What a callback may raise."""
 
 
 def test_an_interrupted_run_resumes_bit_for_bit(tmp_path):
     how = recipe(steps=500)
-    straight = sx.solve(decay(), how, out=tmp_path / "straight")
+    straight = sx.solve(decay(), how, out=tmp_path / "new" / "straight", seed=2)
+    what_a_run_leaves(straight, tmp_path / "new" / "straight")
 
     def ctrl_c(step, **_):
         if step >= 100:
             os.kill(os.getpid(), signal.SIGINT)
 
-    first = sx.solve(decay(), how, out=tmp_path / "stopped", callback=ctrl_c)
+    first = sx.solve(decay(), how, out=tmp_path / "stopped", callback=ctrl_c, seed=2)
     assert first.interrupted
     assert 100 <= first.timing.steps < 500
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    resumed = sx.solve(decay(), how, out=tmp_path / "stopped", resume=True)
+    resumed = sx.solve(decay(), how, out=tmp_path / "stopped", resume=True, seed=2)
     assert not resumed.interrupted
     same(straight, resumed)
     np.testing.assert_array_equal(straight.history.steps, resumed.history.steps)
@@ -353,11 +365,11 @@ def test_an_interrupted_run_resumes_bit_for_bit(tmp_path):
     assert (straight.best_step, straight.best_loss) == (resumed.best_step, resumed.best_loss)
     assert resumed.timing.steps == 500
     for name in ("best.npz", "state.npz"):
-        with np.load(tmp_path / "straight" / name) as a, np.load(tmp_path / "stopped" / name) as b:
+        with np.load(straight.run_dir / name) as a, np.load(tmp_path / "stopped" / name) as b:
             for leaf in (k for k in a if k.startswith("leaf")):
                 np.testing.assert_array_equal(a[leaf], b[leaf])
     # once more: a finished run is only read back
-    same(resumed, sx.solve(decay(), how, out=tmp_path / "stopped", resume=True))
+    same(resumed, sx.solve(decay(), how, out=tmp_path / "stopped", resume=True, seed=2))
 
 
 def test_a_run_that_failed_can_be_resumed(tmp_path):
@@ -367,19 +379,6 @@ def test_a_run_that_failed_can_be_resumed(tmp_path):
     with pytest.raises(Stop):
         sx.solve(decay(), recipe(), out=tmp_path, callback=fail)
     assert sx.solve(decay(), recipe(), out=tmp_path, resume=True).timing.steps == 200
-
-
-def test_what_a_run_leaves(tmp_path):
-    solution = sx.solve(decay(), recipe(), out=tmp_path / "new" / "run", seed=2)
-    assert solution.run_dir == tmp_path / "new" / "run"
-    found = {path.name for path in solution.run_dir.iterdir()}
-    assert found == {"settings.json", "state.npz", "best.npz", "history.csv", "record.json"}
-    record = json.loads((solution.run_dir / "record.json").read_text())
-    assert record["relative_l2"] == pytest.approx(solution.relative_l2())
-    assert (record["problem"], record["seed"], record["steps"], record["points"]) == ("decay", 2, 200, 12)
-    lines = (solution.run_dir / "history.csv").read_text().splitlines()
-    assert lines[0] == "step,total,residual,initial,relative_l2"
-    assert float(lines[1].split(",")[1]) == pytest.approx(solution.history.total[0], rel=1e-5)
 
 
 # --- accuracy ------------------------------------------------------------------------------------------------------
