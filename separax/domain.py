@@ -19,7 +19,7 @@ from .errors import InputError, finite, listed, nearest, whole
 
 # words that mean something else where an axis is named: attributes of a field (`u.d(x=2)`, `u.value`) and options that
 # stand beside coordinates (`solution.integral("x", points=64, t=ts)`)
-RESERVED = ("d", "value", "shape", "linear", "weights", "points", "field", "reference")
+RESERVED = ("self", "d", "value", "shape", "linear", "weights", "points", "field", "reference")
 SIDES = ("-", "+")
 
 
@@ -31,7 +31,7 @@ class Box:
     `Dirichlet` and `Neumann` on every face of every other axis.
     """
 
-    def __init__(self, **bounds: tuple[float, float]):
+    def __init__(self, /, **bounds: tuple[float, float]):
         if not bounds:
             raise InputError("Box needs at least one axis: write e.g. Box(t=(0, 1), x=(-1, 1))")
         checked: dict[str, tuple[float, float]] = {}
@@ -113,7 +113,9 @@ class Box:
     def faces(self, on: str | Sequence[str], argument: str = "on") -> dict[str, str]:
         """Faces by name as {axis: sides}: "x" is both faces of x ("-+"), "x-" the lower one, "x+" the upper one."""
         found: dict[str, str] = {}
-        for name in [on] if isinstance(on, str) else list(on):
+        if not isinstance(on, (str, Sequence)):
+            raise InputError(f"{argument} must name a face or several, got {on!r}: write e.g. {self.axes[0] + '-'!r}")
+        for name in [on] if isinstance(on, str) else on:
             if not isinstance(name, str):
                 raise InputError(f"{argument}: a face is a name, got {name!r}: write e.g. {self.axes[0] + '-'!r}")
             axis, sides = (name[:-1], name[-1]) if name[-1:] in SIDES else (name, "-+")
@@ -124,6 +126,18 @@ class Box:
                 )
             found[axis] = "".join(side for side in SIDES if side in found.get(axis, "") + sides)
         return found
+
+    def check_inside(self, axis: str, coordinates: Any, argument: str) -> None:
+        """Refuses coordinates outside the axis (but for rounding) and those that are not numbers."""
+        if isinstance(coordinates, jax.core.Tracer) or np.size(coordinates) == 0:  # pyright: ignore[reportAttributeAccessIssue]
+            return
+        lower, upper = self._bounds[axis]
+        slack = 1e-5 * (upper - lower)
+        least, most = float(np.min(coordinates)), float(np.max(coordinates))
+        if not (least >= lower - slack and most <= upper + slack):
+            raise InputError(
+                f"{argument}: {axis} runs over ({lower:g}, {upper:g}), got values from {least:g} to {most:g}: stay inside the box"
+            )
 
     def ends(self, axis: str, sides: str) -> tuple[float, ...]:
         lower, upper = self._bounds[axis]
@@ -152,11 +166,12 @@ class Lattice(eqx.Module):
     coordinates: tuple[Float[Array, " n"], ...]
     weights: tuple[Float[Array, " n"] | None, ...]
 
-    def __init__(self, *, weights: Mapping[str, Any] | None = None, **coordinates: Any):
+    def __init__(self, /, *, weights: Mapping[str, Any] | None = None, **coordinates: Any):
         self.axes = tuple(coordinates)
-        self.coordinates = tuple(coordinates.values())
+        # arrays stay the objects they are: `sources` knows shared coordinates by identity
+        self.coordinates = tuple(np.asarray(c) if isinstance(c, (list, tuple)) else c for c in coordinates.values())
         self.weights = tuple((weights or {}).get(axis) for axis in self.axes)
-        for axis, values in coordinates.items():
+        for axis, values in zip(self.axes, self.coordinates):
             if np.ndim(values) != 1:
                 raise InputError(
                     f"Lattice: {axis} must be a one-dimensional array, got shape {np.shape(values)}: write {axis}=jnp.linspace(0, 1, 32)"
@@ -201,7 +216,9 @@ class Points(eqx.Module):
             raise InputError(
                 f"{argument} must have shape (n, {box.dimension}), one column per axis ({listed(box.axes)}), got {shape}"
             )
-        return cls(box.axes, tuple(jnp.asarray(points)[:, i] for i in range(box.dimension)))
+        if not isinstance(points, jax.Array):  # left in NumPy's float64 until a run's precision is known
+            points = np.asarray(points, dtype=float)
+        return cls(box.axes, tuple(points[:, i] for i in range(box.dimension)))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -61,6 +61,11 @@ class Field:
     @property
     def value(self) -> Array:
         """The values, on the lattice or at the points."""
+        # from here on separax cannot tell whether an array depends on the unknowns; whoever traces wants to know
+        getattr(self._source, "exposed", _nobody)()
+        return self._values()
+
+    def _values(self) -> Array:
         if not self._terms:
             return jnp.broadcast_to(
                 jnp.asarray(0.0 if self._known is None else self._known, self._source.dtype), self._source.shape
@@ -84,6 +89,18 @@ class Field:
 
         parts = [one(k, c) for k, c in self._terms.items()] + ["values"] * (self._known is not None)
         return f"Field({' + '.join(parts) or '0'})"
+
+    def _compared(self, other: Any) -> Any:
+        raise TypeError(
+            f"a field has no order and is neither true nor false: compare its values, jnp.where({self._name}.value > 0, a, b)"
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _compared
+    __eq__ = __ne__ = _compared  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        return self._compared(None)
 
     # --- derivatives -------------------------------------------------------------------------------------------
 
@@ -212,6 +229,10 @@ class Field:
         return _apply(getattr(jnp, ufunc.__name__), *inputs)
 
 
+def _nobody() -> None:
+    pass
+
+
 def _is_array(value: Any) -> bool:
     return isinstance(value, (numbers.Number, np.ndarray, np.generic, jax.Array))
 
@@ -270,7 +291,7 @@ def _apply(function: Callable[..., Array], *operands: Any) -> Any:
                 total = total + slope * along
         return total
 
-    values = function(*(f.value if isinstance(o, Field) or np.ndim(o) else o for f, o in zip(fields, operands)))
+    values = function(*(f._values() if isinstance(o, Field) or np.ndim(o) else o for f, o in zip(fields, operands)))
     return Field(source, {}, values.astype(source.dtype), derive, given=all(f._given and not f._terms for f in fields))
 
 
@@ -284,6 +305,11 @@ def _space(field: Field, axes: Sequence[str] | None, what: str) -> tuple[str, ..
     return chosen
 
 
+def _check_vector(fields: Any, what: str) -> None:
+    if isinstance(fields, Field) or not all(isinstance(field, Field) for field in fields):
+        raise InputError(f"{what} takes a vector, one field per axis, got {fields!r}: write {what}((u, v))")
+
+
 def grad(field: Field, axes: Sequence[str] | None = None) -> tuple[Field, ...]:
     """The gradient over the space axes (every axis but t), or over `axes`."""
     return tuple(field.d(**{axis: 1}) for axis in _space(field, axes, "grad"))
@@ -291,6 +317,7 @@ def grad(field: Field, axes: Sequence[str] | None = None) -> tuple[Field, ...]:
 
 def div(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field:
     """The divergence of a vector with one component per space axis, or per axis of `axes`."""
+    _check_vector(fields, "div")
     along = _space(fields[0], axes, "div")
     if len(fields) != len(along):
         raise InputError(
@@ -301,6 +328,7 @@ def div(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field:
 
 def curl(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field | tuple[Field, Field, Field]:
     """The curl: one field in two space axes (v.x - u.y), three in three."""
+    _check_vector(fields, "curl")
     along = _space(fields[0], axes, "curl")
     if len(fields) != len(along) or len(along) not in (2, 3):
         raise InputError(f"curl: {len(fields)} components for the axes {listed(along)}: give two or three, one per axis")

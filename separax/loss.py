@@ -110,12 +110,13 @@ class Loss:
             return None
         factors = columns(source.parts(expression._terms))
         if expression._known is not None:
+            tracer = Tracer(place.axes, place.shape)
 
             def known(coordinates, unknowns):
-                return self.problem.expressions(Tracer(place.axes, place.shape), coordinates, unknowns)[name]._known
+                return self.problem.expressions(tracer, coordinates, unknowns)[name]._known
 
             products = separate(known, place.arrays(), unknowns, dimension=len(place.axes))
-            if products is None:
+            if products is None or tracer.opened:  # an array made from u.value is no source term
                 return None
             sizes = zip(factors, zip(*products), place.shape)
             factors = [
@@ -133,14 +134,14 @@ class Loss:
         field = term.operator(self.problem.field_map(source), coordinates, unknowns)
         if term.condition.jump:
             along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
-            return add_up(jnp.mean(self._jump(term, f.value, place) ** 2) for f in (field, along))
+            return add_up(self._jump(term, f, place) for f in (field, along))
         value_part, normal_part = term.condition.mix
         values = 0.0
         if value_part:
             values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
         if normal_part:
             along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
-            values = values + normal_part * self._outward(term, place) * along.value
+            values = values + normal_part * self._outward(term, place) * along._values()
         target = jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
         return max(1, len(term.sides)) * place.mean((values - target) ** 2)
 
@@ -152,10 +153,16 @@ class Loss:
             return place.along(term.axis, signs)
         return jnp.repeat(signs, place.shape[0] // len(term.sides))
 
-    def _jump(self, term: Term, values: Array, place: Place) -> Array:
+    def _jump(self, term: Term, field: Field, place: Place) -> Array:
+        """The mean square of what changes from the lower face to the upper one."""
+        values = field._values()
         if isinstance(place, Lattice):
-            return jnp.diff(values, axis=place.axes.index(term.axis))
-        return jnp.diff(values.reshape(2, -1), axis=0)
+            return place.mean(jnp.diff(values, axis=place.axes.index(term.axis)) ** 2)
+        half = values.shape[0] // 2
+        lower = Points(
+            place.axes, tuple(c[:half] for c in place.coordinates), None if place.weights is None else place.weights[:half]
+        )
+        return lower.mean((values[half:] - values[:half]) ** 2)
 
 
 def _face(inside: Lattice, term: Term, ends: Mapping[tuple[str, str], Array]) -> Place:

@@ -50,15 +50,26 @@ class Axis(eqx.Module):
         return _in_unit(*self._unit(x), (0.0, 1.0), order)
 
     def envelope(self, x: Float[Array, " points"], order: int) -> Jet:
-        """Per component, a function of this axis that is zero on its walls and of size one between."""
-        shapes = {"": (1.0,), "-": (0.5, 0.5), "+": (0.5, -0.5), "-+": (1.0, 0.0, -1.0)}
-        return jnp.concatenate([_in_unit(*self._unit(x), shapes[wall], order) for wall in self.walls], axis=-1)
+        """Per component, a function of this axis that is zero on its walls and of size one between.
+
+        It is built from the differences to the bounds, which are exactly zero there whatever the rounding elsewhere.
+        """
+        below, above = x - jnp.asarray(self.lower, x.dtype), jnp.asarray(self.upper, x.dtype) - x
+        length = self.upper - self.lower
+        rising = jets.polynomial(below / length, (0.0, 1.0), order) * _powers(1 / length, order, x.dtype)
+        falling = jets.polynomial(above / length, (0.0, 1.0), order) * _powers(-1 / length, order, x.dtype)
+        one = jets.constant(jnp.ones((len(x), 1), x.dtype), order)
+        shapes = {"": one, "-": rising, "+": falling, "-+": 4 * jets.multiply(rising, falling)}
+        return jnp.concatenate([shapes[wall] for wall in self.walls], axis=-1)
 
 
 def _in_unit(unit: Array, slope: float, coefficients: Sequence[float], order: int) -> Jet:
     """A polynomial of the scaled coordinate, its derivatives taken along the unscaled one."""
-    powers = jnp.asarray(slope ** np.arange(order + 1), unit.dtype)
-    return jets.polynomial(unit, coefficients, order) * powers[:, None, None]
+    return jets.polynomial(unit, coefficients, order) * _powers(slope, order, unit.dtype)
+
+
+def _powers(slope: float, order: int, dtype: Any) -> Array:
+    return jnp.asarray(slope ** np.arange(order + 1), dtype)[:, None, None]
 
 
 class Layer(eqx.Module):
@@ -126,16 +137,21 @@ class ModifiedMLP(eqx.Module):
         return self.out(h)
 
 
+def _whole(value: Any) -> Any:
+    """8.0 as 8; what is no whole number is left for `__check_init__` to refuse by its name."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class _Architecture(eqx.Module):
     """What SPINN and PINN share: the body and how coordinates enter it."""
 
-    width: int = eqx.field(static=True, default=64)
-    depth: int = eqx.field(static=True, default=4)
+    width: int = eqx.field(static=True, default=64, converter=_whole)
+    depth: int = eqx.field(static=True, default=4, converter=_whole)
     body: Literal["modified", "mlp"] = eqx.field(static=True, default="modified")
     activation: Literal["tanh", "sin"] = eqx.field(static=True, default="tanh")
     scaled: bool = eqx.field(static=True, default=True)
     steepness: float | None = eqx.field(static=True, default=None)
-    frequencies: int = eqx.field(static=True, default=5)
+    frequencies: int = eqx.field(static=True, default=5, converter=_whole)
 
     def __check_init__(self):
         name = type(self).__name__
@@ -176,7 +192,7 @@ class SPINN(_Architecture):
     encoding of periodic axes.
     """
 
-    rank: int = eqx.field(static=True, default=32)
+    rank: int = eqx.field(static=True, default=32, converter=_whole)
 
     def build(
         self,
@@ -195,8 +211,8 @@ class SPINN(_Architecture):
 class PINN(_Architecture):
     """A pointwise network of all coordinates at once: the baseline. Arguments as for `SPINN`, less the rank."""
 
-    width: int = eqx.field(static=True, default=128)
-    depth: int = eqx.field(static=True, default=5)
+    width: int = eqx.field(static=True, default=128, converter=_whole)
+    depth: int = eqx.field(static=True, default=5, converter=_whole)
 
     def build(
         self,

@@ -153,6 +153,10 @@ class Tracer:
         self.axes, self.shape, self.dtype = axes, shape, jnp.float32
         self.needs: set[Key] = set()
         self.merged: list[frozenset[Key]] = []
+        self.opened = False  # whether plain values of a field were handed out
+
+    def exposed(self) -> None:
+        self.opened = True
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
         self.needs |= set(terms)
@@ -191,6 +195,12 @@ class Problem:
         if not callable(residual):
             raise InputError(f"Problem: residual must be a function of the fields and coordinates, got {residual!r}")
         self.box, self.residual = box, residual
+        if not isinstance(fields, (str, Sequence)):
+            raise InputError(f"Problem: fields must be names, got {fields!r}: write fields=('u', 'v')")
+        if not isinstance(unknowns or {}, Mapping):
+            raise InputError(
+                f"Problem: unknowns must be a dict of first guesses, got {unknowns!r}: write unknowns={{'kappa': 1.0}}"
+            )
         self.fields = (fields,) if isinstance(fields, str) else tuple(fields)
         self.unknowns = {k: finite(f"Problem: unknowns[{k!r}]", v) for k, v in (unknowns or {}).items()}
         self.reference = reference
@@ -199,6 +209,10 @@ class Problem:
         self._arguments = parameters(residual, self._pool, "residual")
         if isinstance(conditions, Condition):
             conditions = (conditions,)
+        if isinstance(conditions, str) or not isinstance(conditions, Sequence):
+            raise InputError(
+                f"Problem: conditions must be a list, got {conditions!r}: write conditions=[Initial(f), Dirichlet(0)]"
+            )
         self.conditions = tuple(conditions)
         for condition in self.conditions:
             if not isinstance(condition, Condition):
@@ -255,11 +269,15 @@ class Problem:
     def _trace_residual(self) -> None:
         tracer, coordinates, unknowns = self._example()
 
-        def values(c, k):
-            return {name: values_of(r, tracer.shape, name) for name, r in self.expressions(tracer, c, k).items()}
+        names: list[str] = []
 
-        found = jax.eval_shape(values, coordinates, unknowns)
-        self.residuals: tuple[str, ...] = tuple(found)
+        def values(c, k):
+            found = self.expressions(tracer, c, k)
+            names.extend(found)
+            return {name: values_of(r, tracer.shape, name) for name, r in found.items()}
+
+        jax.eval_shape(values, coordinates, unknowns)
+        self.residuals: tuple[str, ...] = tuple(names)
         self.needs = frozenset(tracer.needs)
         self.merges = tuple(tracer.merged)
         if not self.needs:
@@ -279,7 +297,9 @@ class Problem:
 
         def one(function: Any, argument: str) -> Any:
             if not callable(function):
-                return jnp.asarray(function)
+                raise InputError(
+                    f"{argument} must be a function of the coordinates, got {function!r}: write reference=lambda x: …"
+                )
             return call(function, parameters(function, {"coordinate": self.box.axes}, argument), coordinates, argument)
 
         if isinstance(reference, Mapping):
@@ -297,7 +317,7 @@ class Problem:
                 raise InputError(
                     f"reference: {k!r} is not a field; the fields are {listed(self.fields)}.{nearest(k, self.fields)}"
                 )
-        return {k: jnp.broadcast_to(_fits(jnp.asarray(v), shape, f"reference {k!r}"), shape) for k, v in found.items()}
+        return {k: jnp.broadcast_to(_fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape) for k, v in found.items()}
 
     # --- conditions --------------------------------------------------------------------------------------------
 
@@ -310,7 +330,12 @@ class Problem:
             raise InputError(
                 f"{condition.name}: there is no time axis 't' in {self.box!r}; say which face it is on, e.g. on={self.box.axes[0] + '-'!r}"
             )
-        return self.box.faces(condition.on, f"{condition.name}: on")
+        faces = self.box.faces(condition.on, f"{condition.name}: on")
+        if not faces:
+            raise InputError(
+                f"{condition.name}: on names no face, got {condition.on!r}: write e.g. on={self.box.axes[0] + '-'!r}"
+            )
+        return faces
 
     def _operator(self, condition: Condition) -> Callable[..., Field]:
         if condition.of is None:
@@ -359,6 +384,8 @@ class Problem:
         for condition in (c for c in self.conditions if c.hard):
             faces = self._faces(condition)
             if condition.jump:
+                for axis, sides in faces.items():
+                    _check_both(condition.name, axis, sides)
                 if condition.of is not None:
                     raise InputError(
                         f"{condition.name}: built in, it makes every field periodic; for one operator alone write hard=False"
@@ -402,8 +429,19 @@ class Problem:
             used.add(name)
             if condition.points is not None:
                 needs, _ = self._trace_operator(condition, operator, None)
+                if condition.jump or condition.mix[1]:
+                    raise InputError(f"{name}: scattered points have no faces: write Data(points, values, of=lambda u: u.x)")
                 points = Points.of(self.box, condition.points, f"{name}: points")
-                values = np.asarray(condition.value)
+                if not points.shape[0]:
+                    raise InputError(f"{name}: points is empty: give at least one")
+                for axis, c in zip(points.axes, points.coordinates):
+                    self.box.check_inside(axis, c, f"{name}: points")
+                try:
+                    values = np.asarray(condition.value, dtype=float)
+                except (TypeError, ValueError):
+                    raise InputError(f"{name}: values must be numbers, got {condition.value!r}") from None
+                if not np.all(np.isfinite(values)):
+                    raise InputError(f"{name}: values holds numbers that are not finite")
                 if values.shape != points.shape:
                     raise InputError(
                         f"{name}: {points.shape[0]} points but values of shape {values.shape}: give one number per point, shape ({points.shape[0]},)"
@@ -412,8 +450,8 @@ class Problem:
                 continue
             faces = self._faces(condition)
             for axis, sides in faces.items():
-                if condition.jump and sides != "-+":
-                    raise InputError(f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}")
+                if condition.jump:
+                    _check_both(name, axis, sides)
                 needs, _ = self._trace_operator(condition, operator, axis)
                 value, fixed = self._value(replace(condition, name=name), faces, axis, sides)
                 found.append(Term(condition, name, axis, sides, operator, value, fixed, needs))
@@ -431,12 +469,12 @@ class Problem:
             shape = tuple(1 if i == place else n for i, n in enumerate(tracer.shape))
 
             def evaluate(c, k):
-                return jnp.asarray(call(value, names, {**c, **k}, name))
+                return as_array(call(value, names, {**c, **k}, name), name)
 
             _fits(jax.eval_shape(evaluate, coordinates, unknowns), shape, name)
             return evaluate, None
         try:
-            array = np.asarray(value, dtype=float)
+            array = np.asarray(value, dtype=None if value is None else float).astype(float, casting="safe")
         except (TypeError, ValueError):
             raise InputError(f"{name} must be a number, a function of coordinates or an array, got {value!r}") from None
         if not np.all(np.isfinite(array)):
@@ -463,6 +501,8 @@ class Problem:
                     f"{condition.name}: lattice names {listed(by_axis)}, but the face {axis + sides} has the axes {listed(others)}"
                 )
             grid = {a: np.asarray(by_axis[a], dtype=float) for a in others}
+            for a, c in grid.items():
+                self.box.check_inside(a, c, f"{condition.name}: lattice")
             shape = tuple(len(c) for c in grid.values())
             if array.shape != shape:
                 raise InputError(
@@ -513,14 +553,32 @@ def call(function: Callable[..., Any], names: Sequence[tuple[str, bool]], pool: 
         ) from error
     except InputError:
         raise
-    except TypeError as error:
-        if "Field" in str(error):
-            raise InputError(
-                f"{argument}: a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of jnp.sin(u) ({error})"
-            ) from error
-        raise InputError(f"{argument}: {error}") from error
-    except ValueError as error:
-        raise InputError(f"{argument}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{argument}: {_advice(str(error))}") from error
+
+
+def _advice(complaint: str) -> str:
+    """What to write instead, for the complaints of JAX and NumPy that users meet first."""
+    if "separax.fields.Field" in complaint:
+        return "a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of jnp.sin(u)"
+    if "truth value" in complaint:
+        return "Python's if on coordinates or values: write jnp.where(condition, a, b) instead"
+    if "converted to Python scalars" in complaint:
+        return "a function of single numbers was given an array: write jnp.sin(x) instead of math.sin(x)"
+    return complaint
+
+
+def as_array(value: Any, argument: str) -> Array:
+    """What a user's function returned, as an array."""
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{argument} must return numbers, got {value!r}: return an expression of the coordinates") from None
+
+
+def _check_both(name: str, axis: str, sides: str) -> None:
+    if sides != "-+":
+        raise InputError(f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}")
 
 
 def _by_name(result: Any) -> dict[str, Any]:
@@ -536,7 +594,7 @@ def _by_name(result: Any) -> dict[str, Any]:
 def values_of(result: Any, shape: tuple[int, ...], argument: str) -> Array:
     """An expression's values, refused unless there is one per point."""
     try:
-        values = result.value if isinstance(result, Field) else jnp.asarray(result)
+        values = result._values() if isinstance(result, Field) else jnp.asarray(result)
     except (TypeError, ValueError) as error:
         raise InputError(f"{argument} must return an expression of the fields, got {result!r} ({error})") from None
     if values.shape != tuple(shape):

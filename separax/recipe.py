@@ -44,15 +44,20 @@ class Recipe:
     def __post_init__(self):
         network_name(self.network)
         object.__setattr__(self, "steps", whole("steps", self.steps))
-        one_of("precision", self.precision, PRECISIONS)
+        one_of("precision", self.precision if isinstance(self.precision, str) else repr(self.precision), PRECISIONS)
         if self.points is not None and (not isinstance(self.points, (Mapping, Sequence)) or isinstance(self.points, str)):
             whole("points", self.points)
-        if not hasattr(self.optimiser, "transform"):
+        if isinstance(self.optimiser, type) or not hasattr(self.optimiser, "transform"):
             raise InputError(f"optimiser must be an optimiser, got {self.optimiser!r}: write optimiser=sx.Adam(1e-3)")
         if not isinstance(self.sampler, Sampler):
             raise InputError(f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}")
+        if not isinstance(self.weights, Mapping):
+            raise InputError(
+                f"weights must be a dict by name of a loss term, got {self.weights!r}: write weights={{'initial': 10.0}}"
+            )
         for name, weight in self.weights.items():
-            finite(f"weights[{name!r}]", weight)
+            if finite(f"weights[{name!r}]", weight) < 0:
+                raise InputError(f"weights[{name!r}] must not be negative, got {weight!r}")
 
     @property
     def dtype(self) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import numbers
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -36,6 +38,8 @@ class Separable(eqx.Module):
 
     `weights[i]` are quadrature weights along axis i, or None; integrals, inner products and norms need them.
     """
+
+    __array_ufunc__ = None  # an array times a Separable is an error, not an array of Separables
 
     axes: tuple[str, ...] = eqx.field(static=True)
     jets: tuple[Float[Array, "order points rank"], ...]
@@ -99,7 +103,7 @@ class Separable(eqx.Module):
         if isinstance(other, Separable):
             self._check_same_points(other, "product")
             return self._like(leibniz(a, b) for a, b in zip(self.jets, other.jets))
-        if jnp.ndim(other) != 0:
+        if not isinstance(other, (numbers.Number, np.ndarray, np.generic, jax.Array)) or np.ndim(other) != 0:
             return NotImplemented
         return self._like((self.jets[0] * other, *self.jets[1:]))
 
@@ -110,10 +114,12 @@ class Separable(eqx.Module):
 
     def derivative(self, **orders: int) -> Separable:
         """`u.derivative(x=2, t=1)`: differentiates the factors, nothing else."""
-        for axis, order in orders.items():
+        for axis in orders:
             if axis not in self.axes:
                 raise DerivativeError(f"derivative: there is no axis {axis!r}; the axes are {listed(self.axes)}")
-            if whole(f"derivative: {axis}", order, 0) > (held := self.orders[self.axes.index(axis)]):
+        orders = {axis: whole(f"derivative: {axis}", order, 0) for axis, order in orders.items()}
+        for axis, order in orders.items():
+            if order > (held := self.orders[self.axes.index(axis)]):
                 raise DerivativeError(
                     f"derivative: order {order} along {axis}, but the factors carry {held}: sample them with more derivatives"
                 )
@@ -312,10 +318,11 @@ def mean_square(factors: Sequence[Array], weights: Sequence[Array | None]) -> Ar
     if jnp.result_type(float) != jnp.float64:
         raise InputError("mean_square: squares of float32 lose what is left of a residual: call it inside jax.enable_x64(True)")
     longest = max(f.shape[0] for f in factors)
-    weighed = [f if w is None else f * jnp.sqrt(w / jnp.mean(w)).astype(f.dtype)[:, None] for f, w in zip(factors, weights)]
+    wide = [f.astype(jnp.float64) for f in factors]
+    weighed = [f if w is None else f * jnp.sqrt(w.astype(jnp.float64) / jnp.mean(w))[:, None] for f, w in zip(wide, weights)]
     stacked = jnp.stack([jnp.pad(f, ((0, longest - f.shape[0]), (0, 0))) for f in weighed])
     number = math.prod(f.shape[0] for f in factors)
-    return (_sum_of_squares(stacked.astype(jnp.float64)) / number).astype(factors[0].dtype)
+    return (_sum_of_squares(stacked) / number).astype(factors[0].dtype)
 
 
 @jax.custom_vjp
@@ -327,7 +334,10 @@ def _sum_of_squares(factors: Float[Array, "axes points columns"]) -> Array:
 
 def _grams(factors: Array) -> tuple[Array, tuple[Array, Array]]:
     grams = jnp.matmul(jnp.swapaxes(factors, 1, 2), factors, precision=PRECISION)
-    others = jnp.stack([functools.reduce(operator.mul, [g for j, g in enumerate(grams) if j != i]) for i in range(len(grams))])
+    one = [] if len(grams) > 1 else [jnp.ones_like(grams[0])]
+    others = jnp.stack(
+        [functools.reduce(operator.mul, one + [g for j, g in enumerate(grams) if j != i]) for i in range(len(grams))]
+    )
     return jnp.sum(grams[0] * others[0]), (factors, others)
 
 

@@ -18,6 +18,8 @@ import numpy as np
 from jax.extend import core
 from jaxtyping import Array
 
+from .separable import add_up
+
 MOST = 64  # terms; beyond this the lattice is the better place
 
 Product = tuple[Array, ...]  # arrays that vary along one axis at most
@@ -75,15 +77,17 @@ def _evaluate(jaxpr: core.Jaxpr, constants: list[Sum], inputs: list[Sum]) -> lis
 
 def _apply(equation: Any, values: list[Sum]) -> list[Sum]:
     name = equation.primitive.name
-    if name in RULES:
+    whole = any(jnp.issubdtype(v.aval.dtype, jnp.integer) or v.aval.dtype == bool for v in [*equation.invars, *equation.outvars])
+    # the rules are those of real numbers: whole numbers wrap and divide otherwise
+    if name in RULES and (not whole or name in EXACT):
         found = RULES[name](equation.params, *values)
         if len(found) > MOST:
             raise NotSeparable
         return [found]
     inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
-    if isinstance(inner, core.ClosedJaxpr):
+    if name in CALLS and isinstance(inner, core.ClosedJaxpr):
         return _evaluate(inner.jaxpr, [_constant(c) for c in inner.consts], values)
-    if name in ELEMENTWISE:
+    if name in ELEMENTWISE or name in RULES:
         arrays = [_single(v) for v in values]
         if len({axis for a in arrays for axis in _varies(a)}) <= 1:
             return [[(equation.primitive.bind(*jnp.broadcast_arrays(*arrays), **equation.params),)]]
@@ -126,11 +130,21 @@ def _divide(_: Any, a: Sum, b: Sum) -> Sum:
 
 def _power(parameters: Any, a: Sum) -> Sum:
     power = parameters["y"]
+    if power == 0:
+        return [(jnp.ones(()),)]
     if len(a) == 1:
         return [tuple(array**power for array in a[0])]
     if power < 0 or len(a) ** power > MOST:
         return [(_single(a) ** power,)]
     return functools.reduce(functools.partial(_multiply, None), [a] * power)
+
+
+def _exponential(_: Any, a: Sum) -> Sum:
+    """exp of a sum is a product. Each factor is taken relative to its largest value: one alone could overflow where the
+    product does not, as in exp((x - 1) / ε)."""
+    parts = _per_axis(a)
+    peaks = [jnp.max(part) for part in parts]
+    return [(jnp.exp(add_up(peaks)), *(jnp.exp(part - peak) for part, peak in zip(parts, peaks)))]
 
 
 def _wave(start: int) -> Callable[..., Sum]:
@@ -175,13 +189,18 @@ RULES: dict[str, Callable[..., Sum]] = {
     "div": _divide,
     "integer_pow": _power,
     "square": lambda _, a: _multiply(None, a, a),
-    "exp": lambda _, a: [tuple(jnp.exp(angle) for angle in _per_axis(a))],
+    "exp": _exponential,
     "sin": _wave(0),
     "cos": _wave(1),
     "broadcast_in_dim": _broadcast,
     "convert_element_type": lambda p, a: [tuple(jnp.asarray(x, p["new_dtype"]) for x in product) for product in a],
     "copy": lambda _, a: a,
 }
+
+# calls whose body runs once, as it stands
+CALLS = frozenset(["jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call"])
+# rules that hold for any kind of number
+EXACT = frozenset(["broadcast_in_dim", "copy"])
 
 # functions applied entry by entry, fine on anything that varies along one axis
 ELEMENTWISE = frozenset(

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -64,7 +64,11 @@ def solve(
     recipe = Recipe() if recipe is None else recipe
     if not isinstance(recipe, Recipe):
         raise InputError(f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)")
-    several = not isinstance(seed, (int, np.integer))
+    if callback is not None and not callable(callback):
+        raise InputError(f"solve: callback must be a function of step, steps, loss, error and rate, got {callback!r}")
+    if resume and out is None:
+        raise InputError("solve: resume=True needs the folder of the run to go on with: write out='runs/mine', resume=True")
+    several = isinstance(seed, Iterable) and not isinstance(seed, str)
     seeds = [whole("seed", s, 0) for s in (seed if several else [seed])]
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seed: give one seed or several different ones, got {seed!r}")

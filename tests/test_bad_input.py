@@ -23,7 +23,12 @@ def problem(residual=heat, *conditions, box=BOX, **options):
 
 
 def small(**options):
-    return sx.Recipe(**({"network": sx.SPINN(rank=4, width=8, depth=2), "points": 8, "steps": 10} | options))
+    return sx.Recipe(**({"network": sx.SPINN(rank=4, width=8, depth=2, body="mlp"), "points": 8, "steps": 10} | options))
+
+
+@pytest.fixture(scope="module")
+def solution(tmp_path_factory):
+    return sx.solve(problem(), small(), out=tmp_path_factory.mktemp("run"))
 
 
 def refused(call, *words):
@@ -433,10 +438,10 @@ def test_resuming_needs_a_folder():
     refused(lambda: sx.solve(problem(), small(), resume=True), "resume", "out")
 
 
-def test_a_folder_that_holds_a_run(tmp_path):
-    sx.solve(problem(), small(), out=tmp_path)
-    refused(lambda: sx.solve(problem(), small(), out=tmp_path), "out", str(tmp_path), "resume=True")
-    refused(lambda: sx.solve(problem(), small(steps=20), out=tmp_path, resume=True), "resume", str(tmp_path), "settings")
+def test_a_folder_that_holds_a_run(solution):
+    folder = solution.run_dir
+    refused(lambda: sx.solve(problem(), small(), out=folder), "out", str(folder), "resume=True")
+    refused(lambda: sx.solve(problem(), small(steps=20), out=folder, resume=True), "resume", str(folder), "settings")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
@@ -474,11 +479,6 @@ def test_a_linear_equation_needs_no_lattice():
 
 
 # --- solutions ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def solution():
-    return sx.solve(problem(), small())
 
 
 def test_evaluating_a_lattice_that_would_not_fit(solution):
@@ -543,24 +543,18 @@ def test_a_loss_that_stops_being_finite():
 
 
 def test_an_enormous_rate(tmp_path):
-    steep = sx.Problem(BOX, lambda u: u.t + u**3 * u.xx, [sx.Initial(1.0)])
+    steep = sx.Problem(sx.Box(t=(0, 1)), lambda u: u.t + u**5, [sx.Initial(1.0)])
     with pytest.raises(sx.Diverged, match="the best parameters") as error:
         sx.solve(steep, small(steps=200, optimiser=sx.Adam(1e18)), out=tmp_path)
-    assert np.all(np.isfinite(error.value.solution(t=0.5, x=np.linspace(-1, 1, 5))))
+    assert np.all(np.isfinite(error.value.solution(t=np.linspace(0, 1, 5))))
     assert (tmp_path / "best.npz").exists()
     assert "stopped being finite" in (tmp_path / "record.json").read_text()
 
 
-def test_a_loss_that_is_never_finite():
-    wrong = sx.Problem(BOX, lambda u: u.t + np.log(-1 - u**2))
-    with pytest.raises(sx.Diverged, match=r"step 0 \(term 'residual'\)"):
-        sx.solve(wrong, small())
-
-
-def test_several_seeds_that_all_diverge():
-    steep = sx.Problem(BOX, lambda u: u.t + u**3 * u.xx, [sx.Initial(1.0)])
-    with pytest.raises(sx.Diverged) as error:
-        sx.solve(steep, small(steps=200, optimiser=sx.Adam(1e18)), seed=[0, 1])
+def test_several_seeds_that_are_never_finite():
+    wrong = sx.Problem(sx.Box(t=(0, 1)), lambda u: {"first": u.t, "second": np.log(-1 - u**2)})
+    with pytest.raises(sx.Diverged, match=r"step 0 \(term 'second'\)") as error:
+        sx.solve(wrong, small(), seed=[0, 1])
     assert len(error.value.solution) == 2
 
 

@@ -12,7 +12,9 @@ FAST = ["--points", "8", "--steps", "40"]
 
 
 def separax(*arguments, cwd, **options):
-    return subprocess.run([sys.executable, "-m", "separax", *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "separax", *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **options
+    )
 
 
 def test_list_names_the_catalogue(tmp_path):
@@ -26,13 +28,24 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
     done = separax("solve", "klein-gordon", *FAST, "--seed", "3", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    contract = (
-        "problem recipe network points steps seed relative_l2 rmse train_seconds compile_seconds ms_per_step peak_memory_mb device run_dir"
-    )
+    contract = "problem recipe network points steps seed relative_l2 rmse train_seconds compile_seconds ms_per_step peak_memory_mb device run_dir"
     assert set(contract.split()) <= set(result)
-    assert (result["problem"], result["recipe"], result["points"], result["steps"], result["seed"]) == ("klein-gordon", "best", 8, 40, 3)
+    assert (result["problem"], result["recipe"], result["points"], result["steps"], result["seed"]) == (
+        "klein-gordon",
+        "best",
+        8,
+        40,
+        3,
+    )
     run = tmp_path / result["run_dir"]
-    assert {p.name for p in run.iterdir()} >= {"settings.json", "state.npz", "best.npz", "history.csv", "record.json", "report.html"}
+    assert {p.name for p in run.iterdir()} >= {
+        "settings.json",
+        "state.npz",
+        "best.npz",
+        "history.csv",
+        "record.json",
+        "report.html",
+    }
     assert json.loads((run / "record.json").read_text()) == result
     assert "\x1b" not in done.stderr  # no terminal, no escape codes
     assert "step 40 of 40" in done.stderr
@@ -40,7 +53,9 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
 
 @pytest.mark.parametrize("network", ["spinn", "pinn", "pinn-mod"])
 def test_every_network_and_recipe_runs(tmp_path, network):
-    done = separax("solve", "helmholtz", "--recipe", "paper", "--network", network, "--points", "6", "--steps", "20", "--json", cwd=tmp_path)
+    done = separax(
+        "solve", "helmholtz", "--recipe", "paper", "--network", network, "--points", "6", "--steps", "20", "--json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["network"] == network
 
@@ -117,5 +132,3 @@ def test_bench_prints_both_steps(tmp_path):
     result = json.loads(done.stdout)
     assert result["faster"] == pytest.approx(result["paper_style"]["ms_per_step"] / result["ours"]["ms_per_step"])
     assert result["gradient_difference"] < 1e-4
-
-

@@ -297,8 +297,8 @@ def test_one_compilation_per_run(trainers, monkeypatch, steps):
     assert np.all(np.isfinite(solution.history.total))
 
 
-def test_launches_change_nothing(trainers, monkeypatch):
-    """One long launch or many short ones: the same run, bit for bit."""
+def test_the_same_seed_gives_the_same_parameters(trainers, monkeypatch):
+    """The same seed twice, in one long launch or in many short ones: the same run, bit for bit."""
     found = []
     for seconds in (0.0, 1e9):
         monkeypatch.setattr(solving, "LAUNCH_SECONDS", seconds)
@@ -312,9 +312,8 @@ def test_launches_change_nothing(trainers, monkeypatch):
 
 
 def test_seeds():
-    """The same seed gives the same parameters; several seeds at once are each of them alone."""
-    one, again, other = (sx.solve(decay(), recipe(steps=50), seed=seed) for seed in (3, 3, 4))
-    same(one, again)
+    """Several seeds at once are each of them alone, up to rounding."""
+    one, other = (sx.solve(decay(), recipe(steps=50), seed=seed) for seed in (3, 4))
     assert one.best_loss != other.best_loss
     ensemble = sx.solve(decay(), recipe(steps=50), seed=[3, 4])
     assert isinstance(ensemble, sx.Ensemble)
@@ -368,8 +367,6 @@ def test_an_interrupted_run_resumes_bit_for_bit(tmp_path):
         with np.load(straight.run_dir / name) as a, np.load(tmp_path / "stopped" / name) as b:
             for leaf in (k for k in a if k.startswith("leaf")):
                 np.testing.assert_array_equal(a[leaf], b[leaf])
-    # once more: a finished run is only read back
-    same(resumed, sx.solve(decay(), how, out=tmp_path / "stopped", resume=True, seed=2))
 
 
 def test_a_run_that_failed_can_be_resumed(tmp_path):
