@@ -163,7 +163,7 @@ class Lattice(eqx.Module):
     """
 
     axes: tuple[str, ...] = eqx.field(static=True)
-    coordinates: tuple[Float[Array, " n"], ...]
+    coordinates: tuple[Any, ...]  # arrays (n,), NumPy's or JAX's
     weights: tuple[Float[Array, " n"] | None, ...]
 
     def __init__(self, /, *, weights: Mapping[str, Any] | None = None, **coordinates: Any):

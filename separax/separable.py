@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import math
-import numbers
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -103,9 +102,9 @@ class Separable(eqx.Module):
         if isinstance(other, Separable):
             self._check_same_points(other, "product")
             return self._like(leibniz(a, b) for a, b in zip(self.jets, other.jets))
-        if not isinstance(other, (numbers.Number, np.ndarray, np.generic, jax.Array)) or np.ndim(other) != 0:
+        if not isinstance(other, (int, float, np.ndarray, np.generic, jax.Array)) or np.ndim(other) != 0:
             return NotImplemented
-        return self._like((self.jets[0] * other, *self.jets[1:]))
+        return self._like((self.jets[0] * jnp.asarray(other, self.jets[0].dtype), *self.jets[1:]))
 
     __rmul__ = __mul__
 

@@ -169,7 +169,10 @@ class View:
         def expressions(
             fields: Mapping[str, Field], coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
         ) -> dict[str, Any]:
-            found = call(operator, names, {**fields, **coordinates, **unknowns}, "of")
+            own = self._expressions(fields, coordinates, unknowns)
+            if set(own) != set(fields):
+                raise InputError("of: this is an operator of the solution already: write both in one, solution.of(lambda u: …)")
+            found = call(operator, names, {**own, **coordinates, **unknowns}, "of")
             return found if isinstance(found, dict) else {"": found}
 
         return View(self.problem, self.recipe, self.model, expressions)

@@ -68,8 +68,8 @@ def solve(
         raise InputError(f"solve: callback must be a function of step, steps, loss, error and rate, got {callback!r}")
     if resume and out is None:
         raise InputError("solve: resume=True needs the folder of the run to go on with: write out='runs/mine', resume=True")
-    several = isinstance(seed, Iterable) and not isinstance(seed, str)
-    seeds = [whole("seed", s, 0) for s in (seed if several else [seed])]
+    several = isinstance(seed, Iterable)
+    seeds = [whole("seed", s, 0) for s in (seed if isinstance(seed, Iterable) else [seed])]
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
     with jax.enable_x64(True):

@@ -394,10 +394,9 @@ def test_an_ordinary_differential_equation():
     "options",
     [
         {"sampler": sx.Grid(shifts=4, every=50), "points": {"x": 24, "t": 8}},
-        {"sampler": sx.GaussLegendre()},
         {"network": sx.PINN(width=16, depth=2, body="mlp"), "points": (10, 14)},
     ],
-    ids=["grid with unequal points", "quadrature", "pointwise"],
+    ids=["grid with unequal points", "pointwise"],
 )
 def test_heat(options):
     """With the start given as an array."""
