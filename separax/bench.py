@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .domain import Lattice
+from .errors import InputError
 from .fields import Key
 from .loss import Loss, Model
 from .networks import SPINN, ModifiedMLP, SeparableNetwork
@@ -111,6 +112,8 @@ class PaperLoss(Loss):
     """The same loss from paper-style sources."""
 
     def sources(self, network: Any, places: Any) -> list[Any]:
+        if not all(isinstance(place, Lattice) for place in places):
+            raise InputError("bench: the paper's way has no scattered points: leave out Data conditions")
         split = network if isinstance(network, PaperNetwork) else PaperNetwork.split(network)
         return [PaperSource(split, place) for place in places]
 

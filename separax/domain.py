@@ -102,6 +102,8 @@ class Box:
                     f"{argument}: no number of points for {listed(missing)}: write {argument}=dict({', '.join(f'{a}=32' for a in self.axes)})"
                 )
             return {axis: whole(f"{argument}[{axis!r}]", points[axis]) for axis in self.axes}
+        if isinstance(points, np.ndarray) and points.ndim == 1:
+            points = points.tolist()
         if isinstance(points, Sequence) and not isinstance(points, str):
             if len(points) != self.dimension:
                 raise InputError(

@@ -45,7 +45,7 @@ class Loss:
         self.problem, self.recipe = problem, recipe
         self.counts = recipe.counts(problem.box)
         self.names = problem.names
-        own = {term.name: term.condition.weight for term in problem.terms}
+        own = {term.name: recipe.emphasis * term.condition.weight for term in problem.terms}
         self.weights = np.array([recipe.weights.get(n, 1.0) * own.get(n, 1.0) for n in self.names])
 
     def draw(self, key: PRNGKeyArray, number: Array) -> tuple[Place, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,7 +30,7 @@ class Condition:
             the regular grid of the face (both ends included; one dimension per other axis, in the box's order).
         on: a face or several: "x" both faces of x, "x-" the lower, "x+" the upper one. None: every face of every axis
             but t.
-        of: a function of the fields (and coordinates) by name; the field itself if there is only one.
+        of: a function of the fields (and coordinates) by name, or the name of a field; the field itself if there is only one.
         weight: factor of this term in the loss.
         name: its name in the loss history.
         hard: build the condition into the network exactly instead of penalising it (zero values, periodicity).
@@ -40,7 +42,7 @@ class Condition:
 
     value: Value = 0.0
     on: str | Sequence[str] | None = None
-    of: Callable[..., Field] | None = None
+    of: Callable[..., Field] | str | None = None
     weight: float = 1.0
     name: str = "condition"
     hard: bool = False
@@ -58,7 +60,7 @@ class Condition:
 
 def Initial(
     value: Value,
-    of: Callable[..., Field] | None = None,
+    of: Callable[..., Field] | str | None = None,
     *,
     on: str = "t-",
     weight: float = 1.0,
@@ -73,21 +75,22 @@ def Initial(
 def Dirichlet(
     value: Value,
     on: str | Sequence[str] | None = None,
-    of: Callable[..., Field] | None = None,
+    of: Callable[..., Field] | str | None = None,
     *,
     weight: float = 1.0,
     hard: bool = False,
     lattice: Any = None,
     name: str = "dirichlet",
 ) -> Condition:
-    """A value on faces (all of space unless `on` says). `Dirichlet(0, hard=True)` builds zero in exactly."""
+    """A value on faces (all of space unless `on` says). `Dirichlet(0, hard=True)` builds zero into the network, which is exact
+    and usually much more accurate than a penalty."""
     return Condition(value, on, of, weight, name, hard, lattice)
 
 
 def Neumann(
     value: Value,
     on: str | Sequence[str] | None = None,
-    of: Callable[..., Field] | None = None,
+    of: Callable[..., Field] | str | None = None,
     *,
     weight: float = 1.0,
     lattice: Any = None,
@@ -102,7 +105,7 @@ def Robin(
     a: float,
     b: float,
     on: str | Sequence[str] | None = None,
-    of: Callable[..., Field] | None = None,
+    of: Callable[..., Field] | str | None = None,
     *,
     weight: float = 1.0,
     lattice: Any = None,
@@ -116,7 +119,7 @@ def Periodic(
     on: str | Sequence[str] | None = None,
     *,
     hard: bool = True,
-    of: Callable[..., Field] | None = None,
+    of: Callable[..., Field] | str | None = None,
     weight: float = 1.0,
     name: str = "periodic",
 ) -> Condition:
@@ -126,7 +129,7 @@ def Periodic(
 
 
 def Data(
-    points: Any, values: Any, of: Callable[..., Field] | None = None, *, weight: float = 1.0, name: str = "data"
+    points: Any, values: Any, of: Callable[..., Field] | str | None = None, *, weight: float = 1.0, name: str = "data"
 ) -> Condition:
     """Measured values at scattered points, shapes (n, axes) and (n,): for inverse problems, with `unknowns`."""
     return Condition(values, None, of, weight, name, points=points)
@@ -154,6 +157,7 @@ class Tracer:
         self.needs: set[Key] = set()
         self.merged: list[frozenset[Key]] = []
         self.opened = False  # whether plain values of a field were handed out
+        self.note: Callable[[Mapping[Key, Any]], None] = lambda terms: None
 
     def exposed(self) -> None:
         self.opened = True
@@ -161,6 +165,7 @@ class Tracer:
     def values(self, terms: Mapping[Key, Any]) -> Array:
         self.needs |= set(terms)
         self.merged.append(frozenset(terms))
+        self.note(terms)
         return jnp.zeros(self.shape, self.dtype)
 
 
@@ -222,6 +227,7 @@ class Problem:
         self._trace_residual()
         self.periodic, self.walls = self._built_in()
         self.terms = self._resolve()
+        self._check_used()
         self._check_reference()
 
     # --- names and functions -----------------------------------------------------------------------------------
@@ -246,6 +252,35 @@ class Problem:
                 if name in seen:
                     raise InputError(f"Problem: {name!r} names both a {seen[name]} and a {kind}: rename one of them")
                 seen[name] = kind
+
+    def _check_used(self) -> None:
+        used = {c for needs in (self.needs, *(t.needs for t in self.terms)) for c, _ in needs}
+        if unused := [name for i, name in enumerate(self.fields) if i not in used]:
+            raise InputError(
+                f"Problem: the field {unused[0]!r} appears in no residual and no condition: use it, or leave it out of fields"
+            )
+
+    def fingerprint(self) -> str:
+        """The same for two problems whose residuals and conditions compute the same thing."""
+        tracer, coordinates, unknowns = self._example()
+        seen: list[str] = []
+
+        def run(c: Any, k: Any) -> list[Any]:
+            values = [values_of(e, tracer.shape, n) for n, e in self.expressions(tracer, c, k).items()]
+            fields = self.field_map(tracer)
+            for term in self.terms:
+                values += [values_of(term.operator(fields, c, k), tracer.shape, term.name)]
+                values += [term.value(c, k)] if term.fixed is None else []
+            return values
+
+        tracer.note = lambda terms: seen.append(repr(sorted((key, str(c)) for key, c in terms.items())))
+        text = str(jax.make_jaxpr(run)(coordinates, unknowns)) + "".join(seen)
+        for term in self.terms:
+            arrays = [] if term.fixed is None else [*term.fixed.coordinates, term.value({}, {})]
+            text += f"{term.name} {term.axis} {term.sides} {term.condition.weight} {term.condition.mix} {term.condition.jump}"
+            text += "".join(hashlib.sha256(np.asarray(a, np.float64).tobytes()).hexdigest() for a in arrays)
+        text += f"{self.box} {self.periodic} {self.walls} {self.unknowns}"
+        return hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
 
     def field_map(self, source: Any) -> dict[str, Field]:
         """The fields by name, reading their values from `source`."""
@@ -344,6 +379,13 @@ class Problem:
                     f"{condition.name}: which of the fields {listed(self.fields)}? Write of=lambda {self.fields[0]}: {self.fields[0]}"
                 )
             return lambda fields, coordinates, unknowns: fields[self.fields[0]]
+        if isinstance(condition.of, str):
+            if condition.of not in self.fields:
+                raise InputError(
+                    f"{condition.name}: of must be a function of the fields or the name of one ({listed(self.fields)}), got"
+                    f" {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}"
+                )
+            return lambda fields, coordinates, unknowns: fields[condition.of]
         if not callable(condition.of):
             raise InputError(
                 f"{condition.name}: of must be a function of the fields, got {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}"

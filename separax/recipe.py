@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from .domain import Box, Sampler, Uniform
 from .errors import InputError, finite, listed, nearest, one_of, whole
@@ -29,6 +30,8 @@ class Recipe:
         steps: of the optimiser.
         optimiser: `Adam(rate, schedule)`.
         sampler: `Uniform`, `Grid` or `GaussLegendre`.
+        emphasis: factor of every condition against the residuals. Conditions choose among the many functions that make a
+            residual small, so they come first; at 1, as the paper has it, training may settle on one of the others.
         weights: factors of loss terms by name, on top of the conditions' own weights.
         precision: "float32" (with full-precision products) or "float64".
     """
@@ -37,7 +40,8 @@ class Recipe:
     points: int | Mapping[str, int] | Sequence[int] | None = None
     steps: int = 20_000
     optimiser: Adam = field(default_factory=lambda: Adam(5e-3, "cosine"))
-    sampler: Sampler = field(default_factory=Uniform)
+    sampler: Sampler = field(default_factory=lambda: Uniform(every=10))
+    emphasis: float = 100.0
     weights: Mapping[str, float] = field(default_factory=dict)
     precision: str = "float32"
 
@@ -45,12 +49,15 @@ class Recipe:
         network_name(self.network)
         object.__setattr__(self, "steps", whole("steps", self.steps))
         one_of("precision", self.precision if isinstance(self.precision, str) else repr(self.precision), PRECISIONS)
-        if self.points is not None and (not isinstance(self.points, (Mapping, Sequence)) or isinstance(self.points, str)):
+        if self.points is not None and (
+            not isinstance(self.points, (Mapping, Sequence, np.ndarray)) or isinstance(self.points, str)
+        ):
             whole("points", self.points)
         if isinstance(self.optimiser, type) or not hasattr(self.optimiser, "transform"):
             raise InputError(f"optimiser must be an optimiser, got {self.optimiser!r}: write optimiser=sx.Adam(1e-3)")
         if not isinstance(self.sampler, Sampler):
             raise InputError(f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}")
+        finite("emphasis", self.emphasis, positive=True)
         if not isinstance(self.weights, Mapping):
             raise InputError(
                 f"weights must be a dict by name of a loss term, got {self.weights!r}: write weights={{'initial': 10.0}}"

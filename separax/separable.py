@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -30,6 +30,19 @@ PRECISION = lax.Precision.HIGHEST
 
 Orders = tuple[int, ...]  # how often to differentiate along each axis
 Terms = Mapping[Orders, Any]  # a linear differential operator: Σ coefficient · ∂^orders
+
+
+def in_own_precision(method: Callable[..., Any]) -> Callable[..., Any]:
+    """float64 factors are worked on in float64, also where JAX was not told to allow it."""
+
+    @functools.wraps(method)
+    def wrapped(self: Separable, *arguments: Any, **options: Any) -> Any:
+        if self.jets[0].dtype != jnp.float64:
+            return method(self, *arguments, **options)
+        with jax.enable_x64(True):
+            return method(self, *arguments, **options)
+
+    return wrapped
 
 
 class Separable(eqx.Module):
@@ -86,6 +99,7 @@ class Separable(eqx.Module):
 
     # --- the algebra -------------------------------------------------------------------------------------------
 
+    @in_own_precision
     def __add__(self, other: Separable) -> Separable:
         if not isinstance(other, Separable):
             return NotImplemented
@@ -98,6 +112,7 @@ class Separable(eqx.Module):
     def __sub__(self, other: Separable) -> Separable:
         return self + (-other) if isinstance(other, Separable) else NotImplemented
 
+    @in_own_precision
     def __mul__(self, other: Any) -> Separable:
         if isinstance(other, Separable):
             self._check_same_points(other, "product")
@@ -124,6 +139,7 @@ class Separable(eqx.Module):
                 )
         return self._like(jet[orders.get(axis, 0) :] for axis, jet in zip(self.axes, self.jets))
 
+    @in_own_precision
     def integral(self, *axes: str) -> Separable | Array:
         """The integral over the named axes (all of them if none is named): a Separable on the others, or a number."""
         for axis in axes:
@@ -146,6 +162,7 @@ class Separable(eqx.Module):
                 raise InputError(f"integral: no quadrature weights along {axis}: sample on separax.quadrature(box, points)")
         return [w if w is not None else jnp.ones(n, self.jets[0].dtype) for w, n in zip(self.weights, self.shape)]
 
+    @in_own_precision
     def inner(self, other: Separable) -> Array:
         """∫ u v over the box, from one Gram matrix per axis: O(N rank²) work, no lattice."""
         self._check_same_points(other, "inner product")
@@ -154,6 +171,7 @@ class Separable(eqx.Module):
             gram = gram * jnp.matmul((a[0] * w[:, None]).T, b[0], precision=PRECISION)
         return jnp.sum(gram)
 
+    @in_own_precision
     def norm(self) -> Array:
         """√∫ u² without a lattice and without squaring the rounding error.
 
@@ -174,10 +192,12 @@ class Separable(eqx.Module):
 
     # --- values ------------------------------------------------------------------------------------------------
 
+    @in_own_precision
     def values(self) -> Array:
         """On the lattice: an array with one dimension per axis."""
         return merge([(self, {(0,) * len(self.axes): 1.0})])
 
+    @in_own_precision
     def at_points(self) -> Array:
         """At scattered points: every axis sampled at the same number of points, taken together one by one."""
         if len(set(self.shape)) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import threading
 import time
@@ -88,7 +89,8 @@ def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str
         "problem": problem.name,
         "box": repr(problem.box),
         "terms": list(problem.names),
-        "recipe": repr(recipe),
+        "equation": problem.fingerprint(),
+        "recipe": re.sub(r" at 0x[0-9a-f]+", "", repr(recipe)),
         "points": recipe.counts(problem.box),
         "steps": recipe.steps,
         "precision": recipe.precision,
@@ -166,13 +168,20 @@ class Session:
             self.spent += took
             rate = rounds * length / took if not rate else 0.7 * rate + 0.3 * rounds * length / took
             error = watch(self.state.best, step) if watch else None
-            report(step=step, steps=steps, loss=float(np.median(record[..., -1, -1])), error=error, rate=rate)
+            self._report(report, step=step, steps=steps, loss=float(np.median(record[..., -1, -1])), error=error, rate=rate)
             rounds = max(1, min(2 * rounds, round(rounds * LAUNCH_SECONDS / took)))
             if time.perf_counter() - saved > SAVE_SECONDS:
                 self._save()
                 saved = time.perf_counter()
         if step > begun:
             self._save()
+
+    def _report(self, report: Callable[..., Any], **now: Any) -> None:
+        try:
+            report(**now)
+        except BaseException:
+            self._save()  # a callback may raise whatever it likes; the run is kept
+            raise
 
     def _resume(self) -> None:
         kept = self.run.load_state(self.state) if self.run is not None else None

@@ -1,6 +1,6 @@
 """The training engine: many steps per launch, host work only between launches.
 
-    launch ─► rounds (one draw of points each) ─► looks (one check for the best parameters each) ─► steps
+    launch ─► rounds ─► looks (on one draw of points, with one check for the best parameters) ─► steps
 
 A launch is one compiled program whose number of rounds is an argument, so that a run compiles once whatever its number
 of steps, and a launch can be as long as the time between two screen updates. Everything a step needs is a function of
@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .loss import Loss, Model
 
 LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
-ROUND = 100  # the longest stretch of steps on one draw of points between two syncs with the host
+ROUND = 100  # steps between two syncs with the host
 HELD = 20_000  # steps of history a launch can hold
 
 
@@ -53,11 +53,10 @@ class Trainer:
         recipe = loss.recipe
         self.loss, self.seeds, self.steps = loss, seeds, recipe.steps
         self.every = recipe.sampler.every
-        # rounds and looks must divide the run, so that every launch is made of whole ones
-        self.round = (
-            math.gcd(recipe.steps, self.every or ROUND, ROUND) if recipe.steps % ROUND else math.gcd(self.every or ROUND, ROUND)
-        )
-        self.look = max(n for n in range(1, LOOK + 1) if self.round % n == 0)
+        # rounds must divide the run, so that every launch is made of whole ones; looks must divide rounds and draws
+        self.round = math.gcd(recipe.steps, ROUND)
+        longest = LOOK if recipe.steps >= ROUND else 1
+        self.look = max(n for n in range(1, longest + 1) if self.round % n == 0 and (self.every or n) % n == 0)
         self.held = max(1, HELD // self.round)
         self.optimiser: Any = recipe.optimiser.transform(recipe.steps)
         self.traces = 0  # how often the launch was traced: once per run
@@ -89,10 +88,12 @@ class Trainer:
         terms = self.loss(self.model(params), places)
         return self.loss.total(terms), terms
 
-    def _round(self, state: TrainState) -> tuple[TrainState, Array]:
-        """One draw of points and the steps on it; returns every step's terms."""
+    def _draw(self, state: TrainState) -> Any:
         number = state.step // self.every if self.every else jnp.zeros((), jnp.int32)
-        places = self.loss.draw(jax.random.wrap_key_data(state.key), number)
+        return self.loss.draw(jax.random.wrap_key_data(state.key), number)
+
+    def _look(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
+        """Some steps on one draw of points; returns every step's terms."""
 
         def step(carry, _):
             params, optimiser = carry
@@ -101,17 +102,21 @@ class Trainer:
             params = params + updates.astype(params.dtype)
             return (params, optimiser), jnp.append(terms, total)
 
+        (params, optimiser), record = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
+        # the first loss of a look belongs to the parameters it began with; NaN is not better
+        total = record[0, -1]
+        better = total < state.best_loss
+        best = jnp.where(better, state.model, state.best)
+        best_loss, best_step = jnp.where(better, total, state.best_loss), jnp.where(better, state.step, state.best_step)
+        return TrainState(params, optimiser, state.key, state.step + self.look, best, best_loss, best_step), record
+
+    def _round(self, state: TrainState) -> tuple[TrainState, Array]:
+        """Look after look, on one draw of points for all of them or on one for each."""
+        once = self.every is None or self.every % self.round == 0
+        kept = self._draw(state) if once else None
+
         def look(state, _):
-            (params, optimiser), record = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
-            # the first loss of a look belongs to the parameters it began with; NaN is not better
-            total = record[0, -1]
-            better = total < state.best_loss
-            best = jnp.where(better, state.model, state.best)
-            state = TrainState(
-                params, optimiser, state.key, state.step + self.look,
-                best, jnp.where(better, total, state.best_loss), jnp.where(better, state.step, state.best_step),
-            )  # fmt: skip
-            return state, record
+            return self._look(state, kept if once else self._draw(state))
 
         state, record = lax.scan(look, state, None, length=self.round // self.look)
         return state, record.reshape(self.round, -1)

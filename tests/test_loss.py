@@ -253,7 +253,7 @@ def paper_problems():
     yield sx.Problem(sx.Box(t=(0, 2)), lambda u: u.tt + u**3, [sx.Initial(1)], name="oscillator")
 
 
-@pytest.mark.parametrize("problem", paper_problems(), ids=lambda p: p.name)
+@pytest.mark.parametrize("problem", list(paper_problems()), ids=lambda p: p.name)
 def test_one_pass_of_jets_agrees_with_one_pass_per_derivative(problem):
     how = recipe(sx.SPINN(rank=3, width=8, depth=2), points=5, precision="float64")
     agree(values_and_gradients(problem, how), values_and_gradients(problem, how, PaperLoss), 1e-9)

@@ -251,7 +251,7 @@ def test_integrals_are_sums(fine):
 def test_factors_of_a_solution(fine):
     rule = sx.quadrature(fine.problem.box, 16)
     factors = fine.separable(rule, order=2)
-    np.testing.assert_allclose(factors.values(), fine(rule), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(factors.values(), fine(rule), rtol=1e-12, atol=1e-13)
     assert factors.rank == 6
     assert factors.orders == (2, 2)
 
@@ -452,3 +452,32 @@ def test_a_system_with_an_unknown_coefficient():
     assert min(each) <= solution.relative_l2() <= max(each)
     assert set(solution.history.losses) == {"first", "second", "data", "data 2"}
     assert set(solution.norm()) == {"u", "v"}
+
+
+def test_a_run_is_not_resumed_with_another_equation(tmp_path):
+    """The same name, the same terms, another coefficient."""
+
+    def problem(k):
+        def residual(u):
+            return u.t - k * u.xx
+
+        return sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), residual, [sx.Initial(lambda x: x), sx.Dirichlet(0)])
+
+    small = sx.Recipe(network=sx.SPINN(rank=2, width=4, depth=1), points=4, steps=10)
+    sx.solve(problem(0.1), small, out=tmp_path)
+    assert problem(0.1).fingerprint() == problem(0.1).fingerprint()
+    with pytest.raises(sx.InputError, match="equation"):
+        sx.solve(problem(0.2), small, out=tmp_path, resume=True)
+
+
+def test_a_raising_callback_loses_nothing(tmp_path):
+    def stop(**now):
+        raise KeyError("mine")
+
+    small = sx.Recipe(network=sx.SPINN(rank=2, width=4, depth=1), points=4, steps=3000)
+    with pytest.raises(KeyError, match="mine"):
+        sx.solve(heat(), small, out=tmp_path, callback=stop)
+    resumed = sx.solve(heat(), small, out=tmp_path, resume=True)
+    whole = sx.solve(heat(), small)
+    assert resumed.best_loss == whole.best_loss
+    assert resumed.best_step == whole.best_step

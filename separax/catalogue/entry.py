@@ -48,4 +48,4 @@ def paper_recipe(name: str, faces: Mapping[str, int]) -> Recipe:
     """
     weights = {} if name.startswith("spinn") else {term: 1 / n for term, n in faces.items()}
     points = 64 if name != "pinn-mod" else 54
-    return Recipe(paper_network(name), points, 50_000, Adam(1e-3), Uniform(every=100), weights)
+    return Recipe(paper_network(name), points, 50_000, Adam(1e-3), Uniform(every=100), emphasis=1.0, weights=weights)
