@@ -105,7 +105,7 @@ def solve(
         solution = run(
             found, how, seed=seed if seeds == 1 else range(seed, seed + seeds), out=folder, resume=resume, progress=True
         )
-        result = {"recipe": recipe, **record(solution), "problem": problem}
+        result = {"command": " ".join(["separax", *sys.argv[1:]]), "recipe": recipe, **record(solution), "problem": problem}
         write(folder / "record.json", (json.dumps(result, indent=1) + "\n").encode())
         page = write_report(solution, folder, result)
         summary(result, page)

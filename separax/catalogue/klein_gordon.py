@@ -45,7 +45,9 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         return Recipe(NETWORKS[network](width=64, depth=4), 16, 10_000, Adam(2e-3, "cosine"))
     # the solution oscillates along t and is nearly linear along x and y: quadrature points where they are needed
     points = {"t": 64, "x": 16, "y": 16}
-    return Recipe(NETWORKS[network](rank=16, width=64, depth=3), points, 25_000, Adam(5e-3, "cosine"), GaussLegendre(), emphasis=1.0)
+    return Recipe(
+        NETWORKS[network](rank=16, width=64, depth=3), points, 25_000, Adam(5e-3, "cosine"), GaussLegendre(), emphasis=1.0
+    )
 
 
 KLEIN_GORDON = Entry("klein-gordon", "u_tt - Δu + u² = f", "2+1 axes, t in [0, 10], manufactured", problem, recipe)
