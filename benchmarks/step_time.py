@@ -100,7 +100,7 @@ def main() -> None:
     chosen = [
         r
         for r in ROWS
-        if (label(*r[:4]) in options.rows if options.rows else r[1] <= 64 or r[0] == "helmholtz" and not r[4] or not small)
+        if (label(*r[:4]) in options.rows if options.rows else r[1] <= 64 or (r[0] == "helmholtz" and not r[4]) or not small)
     ]
     rows = []
     for row in chosen:
