@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .calling import values_of
 from .domain import Lattice, Points
 from .fields import Field, Key, Source
 from .networks import SPINN, PointwiseNetwork, SeparableNetwork
-from .problem import Problem, Term, Tracer, values_of
+from .problem import Problem, Term, Tracer
 from .recipe import Recipe
 from .separable import add_up, columns, mean_square
 from .separate import separate

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,125 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .calling import as_array, by_name, call, fits, parameters, values_of
+from .conditions import Condition
 from .domain import Box, Lattice, Points
 from .errors import InputError, finite, listed, nearest
 from .fields import Field, Key
-
-Value = Any  # a number, a function of coordinates by name, or an array on a lattice
-
-
-@dataclass(frozen=True, eq=False)
-class Condition:
-    """`of` the fields equals `value` on the faces `on`: `Condition(0, on="x-", of=lambda u: u.x)`.
-
-    Arguments:
-        value: a number, a function of coordinates by name, or an array. An array lies on `lattice`, or, without one, on
-            the regular grid of the face (both ends included; one dimension per other axis, in the box's order).
-        on: a face or several: "x" both faces of x, "x-" the lower, "x+" the upper one. None: every face of every axis
-            but t.
-        of: a function of the fields (and coordinates) by name, or the name of a field; the field itself if there is only one.
-        weight: factor of this term in the loss.
-        name: its name in the loss history.
-        hard: build the condition into the network exactly instead of penalising it (zero values, periodicity).
-        lattice: the coordinates of an array `value`, by axis.
-        mix: (a, b): the condition is a·F + b·∂F/∂n with the outward normal n, F being `of`.
-        jump: compare the two faces of an axis with each other instead of with a value.
-        points: scattered points, of shape (n, axes), instead of faces.
-    """
-
-    value: Value = 0.0
-    on: str | Sequence[str] | None = None
-    of: Callable[..., Field] | str | None = None
-    weight: float = 1.0
-    name: str = "condition"
-    hard: bool = False
-    lattice: Lattice | Mapping[str, Any] | None = None
-    mix: tuple[float, float] = (1.0, 0.0)
-    jump: bool = False
-    points: Any = None
-
-    def __post_init__(self):
-        if finite(f"{self.name}: weight", self.weight) < 0:
-            raise InputError(f"{self.name}: weight must not be negative, got {self.weight!r}")
-        for number in self.mix:
-            finite(f"{self.name}: a coefficient", number)
-
-
-def Initial(
-    value: Value,
-    of: Callable[..., Field] | str | None = None,
-    *,
-    on: str = "t-",
-    weight: float = 1.0,
-    hard: bool = False,
-    lattice: Any = None,
-    name: str = "initial",
-) -> Condition:
-    """A value at the start of time; of its derivative with `of=lambda u: u.t`."""
-    return Condition(value, on, of, weight, name, hard, lattice)
-
-
-def Dirichlet(
-    value: Value,
-    on: str | Sequence[str] | None = None,
-    of: Callable[..., Field] | str | None = None,
-    *,
-    weight: float = 1.0,
-    hard: bool = False,
-    lattice: Any = None,
-    name: str = "dirichlet",
-) -> Condition:
-    """A value on faces (all of space unless `on` says). `Dirichlet(0, hard=True)` builds zero into the network, which is exact
-    and usually much more accurate than a penalty."""
-    return Condition(value, on, of, weight, name, hard, lattice)
-
-
-def Neumann(
-    value: Value,
-    on: str | Sequence[str] | None = None,
-    of: Callable[..., Field] | str | None = None,
-    *,
-    weight: float = 1.0,
-    lattice: Any = None,
-    name: str = "neumann",
-) -> Condition:
-    """The derivative along the outward normal on faces: u.x on "x+", -u.x on "x-"."""
-    return Condition(value, on, of, weight, name, False, lattice, mix=(0.0, 1.0))
-
-
-def Robin(
-    value: Value,
-    a: float,
-    b: float,
-    on: str | Sequence[str] | None = None,
-    of: Callable[..., Field] | str | None = None,
-    *,
-    weight: float = 1.0,
-    lattice: Any = None,
-    name: str = "robin",
-) -> Condition:
-    """a·u + b·∂u/∂n = value on faces, n the outward normal."""
-    return Condition(value, on, of, weight, name, False, lattice, mix=(a, b))
-
-
-def Periodic(
-    on: str | Sequence[str] | None = None,
-    *,
-    hard: bool = True,
-    of: Callable[..., Field] | str | None = None,
-    weight: float = 1.0,
-    name: str = "periodic",
-) -> Condition:
-    """The same on both faces of an axis: exactly, through the encoding of the axis, or (`hard=False`) as a penalty on the
-    jumps of the value and of its normal derivative."""
-    return Condition(0.0, on, of, weight, name, hard, jump=True)
-
-
-def Data(
-    points: Any, values: Any, of: Callable[..., Field] | str | None = None, *, weight: float = 1.0, name: str = "data"
-) -> Condition:
-    """Measured values at scattered points, shapes (n, axes) and (n,): for inverse problems, with `unknowns`."""
-    return Condition(values, None, of, weight, name, points=points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +175,7 @@ class Problem:
     def expressions(self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Any]:
         """The residuals by name, as the user's function returns them: fields, or arrays of the source's shape."""
         result = call(self.residual, self._arguments, {**self.field_map(source), **coordinates, **unknowns}, "residual")
-        return _by_name(result)
+        return by_name(result)
 
     def _example(self) -> tuple[Tracer, dict[str, Any], dict[str, Any]]:
         """A lattice of a different length along each axis, to run functions on without computing anything."""
@@ -352,7 +237,7 @@ class Problem:
                 raise InputError(
                     f"reference: {k!r} is not a field; the fields are {listed(self.fields)}.{nearest(k, self.fields)}"
                 )
-        return {k: jnp.broadcast_to(_fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape) for k, v in found.items()}
+        return {k: jnp.broadcast_to(fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape) for k, v in found.items()}
 
     # --- conditions --------------------------------------------------------------------------------------------
 
@@ -513,7 +398,7 @@ class Problem:
             def evaluate(c, k):
                 return as_array(call(value, names, {**c, **k}, name), name)
 
-            _fits(jax.eval_shape(evaluate, coordinates, unknowns), shape, name)
+            fits(jax.eval_shape(evaluate, coordinates, unknowns), shape, name)
             return evaluate, None
         try:
             array = np.asarray(value, dtype=None if value is None else float).astype(float, casting="safe")
@@ -558,101 +443,6 @@ class Problem:
         return f"Problem({self.name!r}, {self.box!r}, fields={self.fields}, terms={self.names})"
 
 
-# --- calling what users wrote -----------------------------------------------------------------------------------------
-
-
-def parameters(function: Callable[..., Any], pool: Mapping[str, Sequence[str]], argument: str) -> list[tuple[str, bool]]:
-    """The names a function asks for (and whether by position only), each of them in `pool`."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        raise InputError(f"{argument}: cannot see the parameters of {function!r}: wrap it, e.g. lambda x: …") from None
-    known = [name for names in pool.values() for name in names]
-    found = []
-    for p in signature.parameters.values():
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            continue
-        if p.name in known:
-            found.append((p.name, p.kind is p.POSITIONAL_ONLY))
-        elif p.default is p.empty:
-            kinds = "; ".join(f"{kind}s: {listed(names)}" for kind, names in pool.items())
-            raise InputError(f"{argument}: its parameter {p.name!r} is not known here ({kinds}).{nearest(p.name, known)}")
-    return found
-
-
-def call(function: Callable[..., Any], names: Sequence[tuple[str, bool]], pool: Mapping[str, Any], argument: str) -> Any:
-    """Calls a user's function with what it names, and turns JAX's complaints about it into advice."""
-    positional = [pool[name] for name, only in names if only]
-    try:
-        return function(*positional, **{name: pool[name] for name, only in names if not only})
-    except jax.errors.TracerArrayConversionError as error:
-        raise InputError(
-            f"{argument}: a NumPy function was given a coordinate or an array: write jnp.sin(x) instead of np.sin(x)"
-        ) from error
-    except jax.errors.ConcretizationTypeError as error:
-        raise InputError(
-            f"{argument}: Python's if, float() or bool() on coordinates or fields: write jnp.where(condition, a, b) instead"
-        ) from error
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{argument}: {_advice(str(error))}") from error
-
-
-def _advice(complaint: str) -> str:
-    """What to write instead, for the complaints of JAX and NumPy that users meet first."""
-    if "separax.fields.Field" in complaint:
-        return "a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of jnp.sin(u)"
-    if "truth value" in complaint:
-        return "Python's if on coordinates or values: write jnp.where(condition, a, b) instead"
-    if "converted to Python scalars" in complaint:
-        return "a function of single numbers was given an array: write jnp.sin(x) instead of math.sin(x)"
-    return complaint
-
-
-def as_array(value: Any, argument: str) -> Array:
-    """What a user's function returned, as an array."""
-    try:
-        return jnp.asarray(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{argument} must return numbers, got {value!r}: return an expression of the coordinates") from None
-
-
 def _check_both(name: str, axis: str, sides: str) -> None:
     if sides != "-+":
         raise InputError(f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}")
-
-
-def _by_name(result: Any) -> dict[str, Any]:
-    if isinstance(result, Mapping):
-        if not result:
-            raise InputError("residual returned an empty dict: return {'name': expression, …}")
-        return {str(k): v for k, v in result.items()}
-    if isinstance(result, (tuple, list)):
-        return {f"residual {i + 1}": r for i, r in enumerate(result)}
-    return {"residual": result}
-
-
-def values_of(result: Any, shape: tuple[int, ...], argument: str) -> Array:
-    """An expression's values, refused unless there is one per point."""
-    try:
-        values = result._values() if isinstance(result, Field) else jnp.asarray(result)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{argument} must return an expression of the fields, got {result!r} ({error})") from None
-    if values.shape != tuple(shape):
-        raise InputError(
-            f"{argument} returned an array of shape {values.shape} where there is one value per point, {tuple(shape)}: return an expression of the fields, without sums or reshapes"
-        )
-    return values
-
-
-def _fits(values: Any, shape: tuple[int, ...], argument: str) -> Any:
-    try:
-        fits = jnp.broadcast_shapes(values.shape, shape) == tuple(shape)
-    except ValueError:
-        fits = False
-    if not fits:
-        raise InputError(
-            f"{argument} has shape {values.shape}, which does not broadcast to the points' {tuple(shape)}: return one value per point, as jnp expressions of the coordinates do"
-        )
-    return values

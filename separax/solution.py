@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .calling import call, parameters, values_of
 from .domain import Lattice, Points, quadrature
 from .errors import InputError, listed, nearest
 from .fields import Field, Key, Source
@@ -21,7 +22,7 @@ from .jets import MAX_ORDER
 from .loss import Model
 from .memory import check_fits
 from .networks import SeparableNetwork
-from .problem import Problem, call, parameters, values_of
+from .problem import Problem
 from .recipe import Recipe
 from .separable import Separable, columns
 from .sources import Place, SeparableSource, sources

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
+from ..conditions import Dirichlet, Initial
 from ..domain import Box, GaussLegendre
 from ..fields import laplacian
 from ..networks import NETWORKS
 from ..optimisers import Adam
-from ..problem import Dirichlet, Initial, Problem
+from ..problem import Problem
 from ..recipe import Recipe
 from .entry import Entry, paper_recipe
 
