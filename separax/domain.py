@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import functools
 import keyword
 import math
 import operator
@@ -298,13 +299,20 @@ class Grid(Sampler):
         return lower + (upper - lower) / n * (jnp.arange(n, dtype=dtype) + shift), None
 
 
+@functools.lru_cache(maxsize=64)
+def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
+    from scipy.special import roots_legendre  # its banded eigenvalue problem is quick also for thousands of points
+
+    return roots_legendre(n)
+
+
 class GaussLegendre(Sampler):
     """Gauss-Legendre quadrature: fixed points whose weighted mean integrates polynomials of degree 2n - 1 exactly."""
 
     every: int | None = eqx.field(static=True, default=None)
 
     def axis(self, key, number, bounds, n, dtype):
-        nodes, weights = np.polynomial.legendre.leggauss(n)
+        nodes, weights = _legendre(n)
         lower, upper = bounds
         half = (upper - lower) / 2
         return jnp.asarray(lower + half * (nodes + 1), dtype), jnp.asarray(half * weights, dtype)

@@ -46,7 +46,8 @@ class Loss:
         self.problem, self.recipe = problem, recipe
         self.counts = recipe.counts(problem.box)
         self.names = problem.names
-        own = {term.name: recipe.emphasis * term.condition.weight for term in problem.terms}
+        # measured data are as uncertain as they are; only conditions are known exactly
+        own = {t.name: t.condition.weight * (recipe.emphasis if t.axis is not None else 1.0) for t in problem.terms}
         self.weights = np.array([recipe.weights.get(n, 1.0) * own.get(n, 1.0) for n in self.names])
 
     def draw(self, key: PRNGKeyArray, number: Array) -> tuple[Place, ...]:

@@ -30,7 +30,7 @@ class Recipe:
         steps: of the optimiser.
         optimiser: `Adam(rate, schedule)`.
         sampler: `Uniform`, `Grid` or `GaussLegendre`.
-        emphasis: factor of every condition against the residuals. Conditions choose among the many functions that make a
+        emphasis: factor of every condition (but not of `Data`) against the residuals. Conditions choose among the many functions that make a
             residual small, so they come first; at 1, as the paper has it, training may settle on one of the others.
         weights: factors of loss terms by name, on top of the conditions' own weights.
         precision: "float32" (with full-precision products) or "float64".
@@ -41,7 +41,7 @@ class Recipe:
     steps: int = 20_000
     optimiser: Adam = field(default_factory=lambda: Adam(5e-3, "cosine"))
     sampler: Sampler = field(default_factory=lambda: Uniform(every=10))
-    emphasis: float = 100.0
+    emphasis: float = 10.0
     weights: Mapping[str, float] = field(default_factory=dict)
     precision: str = "float32"
 

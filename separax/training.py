@@ -9,6 +9,7 @@ the state and its step number: a run stopped between launches and continued is t
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .domain import Uniform
 from .loss import Loss, Model
 
 LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
@@ -135,8 +137,11 @@ class Trainer:
     def predicted_bytes(self) -> int:
         """What a step will need, before anything is compiled: the results of all its products and their cotangents."""
 
+        # the same numbers of points, drawn the cheapest way
+        loss = type(self.loss)(self.loss.problem, dataclasses.replace(self.loss.recipe, sampler=Uniform()))
+
         def forward(params: Any, key: Array) -> Array:
-            return self._value(params, self.loss.draw(key, jnp.zeros((), jnp.int32)))[0]
+            return self._value(params, loss.draw(key, jnp.zeros((), jnp.int32)))[0]
 
         key = jax.random.key(0)
         params = jax.eval_shape(self._init, key).model

@@ -163,9 +163,11 @@ def test_draws_depend_on_the_key_and_the_number_alone():
 
 def test_the_total_is_weighted():
     problem = sx.Problem(STRIP, lambda u: u.t - u.xx, hand_conditions())
-    loss = Loss(problem, recipe(weights={"dirichlet": 2.0, "residual": 0.5}))
+    loss = Loss(problem, recipe(weights={"dirichlet": 2.0, "residual": 0.5}, emphasis=1.0))
     assert loss.names == ("residual", "initial", "dirichlet", "neumann", "data")
     assert float(loss.total(jnp.array([1.0, 10.0, 100.0, 1000.0, 10000.0]))) == 0.5 + 10 + 600 + 1000 + 10000
+    stressed = Loss(problem, recipe(emphasis=7.0))  # every condition, but neither residuals nor measured data
+    np.testing.assert_allclose(stressed.weights, [1, 7, 21, 7, 1])
 
 
 # --- without a lattice -------------------------------------------------------------------------------------------

@@ -350,7 +350,9 @@ def test_weights_and_names(recipe):
     ]
     problem = sx.Problem(STRIP, nothing, conditions)
     assert problem.names == ("residual", "initial", "initial 2", "left", "right", "right 2")
-    loss = Loss(problem, sx.Recipe(network=recipe.network, weights={"left": 3.0, "right": 10.0}, precision="float64"))
+    loss = Loss(
+        problem, sx.Recipe(network=recipe.network, weights={"left": 3.0, "right": 10.0}, emphasis=1.0, precision="float64")
+    )
     np.testing.assert_array_equal(loss.weights, [1, 5, 1, 3, 20, 1])
     assert float(loss.total(jnp.arange(6.0))) == 0 + 5 + 2 + 9 + 80 + 5
 
