@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import functools
 import keyword
 import math
 import operator
