@@ -2,8 +2,9 @@
 
 A field is a formal linear combination of partial derivatives of the unknowns, plus a part that is already known by
 its values. Adding and scaling keep the combination formal, so a linear operator is merged onto the lattice once,
-however many terms it has; anything nonlinear makes values. Fields never see a network, only a `Source` of values: the
-same text runs on a separable network over a lattice and on a pointwise one over scattered points.
+however many terms it has; anything nonlinear makes values. Products of two fields are also remembered as such
+(`Polynomial`), so that whoever can do without their values may. Fields never see a network, only a `Source` of values:
+the same text runs on a separable network over a lattice and on a pointwise one over scattered points.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import functools
 import numbers
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import jax
@@ -23,6 +25,7 @@ from .errors import DerivativeError, InputError, listed, nearest
 from .jets import MAX_ORDER
 
 Key = tuple[int, tuple[int, ...]]  # (component, orders)
+Pair = tuple[Key, Key]
 
 
 class Source(Protocol):
@@ -35,6 +38,59 @@ class Source(Protocol):
     def values(self, terms: Mapping[Key, Any]) -> Array: ...
 
 
+@dataclass(frozen=True)
+class Polynomial:
+    """Σ c ∂ᵃu + Σ c ∂ᵃu ∂ᵇv + plain: an expression of degree two at most, `plain` depending on the coordinates alone."""
+
+    terms: dict[Key, Any] = field(default_factory=dict)
+    pairs: dict[Pair, Any] = field(default_factory=dict)
+    plain: Any = None  # an array that broadcasts to the lattice; None: nothing
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        plain = other.plain if self.plain is None else self.plain if other.plain is None else self.plain + other.plain
+        return Polynomial(_sum(self.terms, other.terms), _sum(self.pairs, other.pairs), plain)
+
+    def scaled(self, scale: Any) -> Polynomial:
+        def each(some: Mapping[Any, Any]) -> dict[Any, Any]:
+            return {k: c * scale for k, c in some.items()}
+
+        return Polynomial(each(self.terms), each(self.pairs), None if self.plain is None else self.plain * scale)
+
+    def times(self, other: Polynomial) -> Polynomial | None:
+        """The product, if it is of degree two and its constants are numbers: an array times a field is neither."""
+        if not self.terms and not self.pairs and not other.terms and not other.pairs:
+            return Polynomial(plain=None if self.plain is None or other.plain is None else self.plain * other.plain)
+        if self.pairs or other.pairs or np.ndim(self.plain) or np.ndim(other.plain):
+            return None
+        out = Polynomial()
+        for a, c in self.terms.items():
+            for b, e in other.terms.items():
+                out = out + Polynomial(pairs={(min(a, b), max(a, b)): c * e})
+        if other.plain is not None:
+            out = out + self.scaled(other.plain)
+        if self.plain is not None:
+            out = out + Polynomial(other.terms).scaled(self.plain)
+        return out
+
+    def moved(self, shift: tuple[int, ...]) -> Polynomial | None:
+        """The derivative by `shift`, of first order along one axis; unknown where `plain` varies."""
+        if np.ndim(self.plain):
+            return None
+
+        def by(key: Key) -> Key:
+            return key[0], tuple(map(operator.add, key[1], shift))
+
+        pairs: dict[Pair, Any] = {}
+        for (a, b), c in self.pairs.items():
+            for first, second in ((by(a), b), (a, by(b))):
+                pairs = _sum(pairs, {(min(first, second), max(first, second)): c})
+        return Polynomial({by(k): c for k, c in self.terms.items()}, pairs)
+
+
+def _sum(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {**a, **{k: a[k] + c if k in a else c for k, c in b.items()}}
+
+
 class Field:
     """Σ coefficient · ∂^orders of the unknowns + known values. Made by separax; see the module's text.
 
@@ -42,7 +98,7 @@ class Field:
     functions. Arithmetic and NumPy's functions work on fields, and products can be differentiated too.
     """
 
-    __slots__ = ("_derive", "_given", "_known", "_name", "_source", "_terms")
+    __slots__ = ("_derive", "_known", "_name", "_part", "_source", "_terms")
 
     def __init__(
         self,
@@ -51,10 +107,10 @@ class Field:
         known: Array | None = None,
         derive: Callable[[str], Field] | None = None,
         name: str = "field",
-        given: bool = True,
+        part: Polynomial | None = Polynomial(),  # noqa: B008 (frozen)
     ):
         self._source, self._terms, self._known, self._derive, self._name = source, dict(terms), known, derive, name
-        self._given = given  # the known part depends on coordinates alone: the expression is linear in the unknowns
+        self._part = part  # the known part as a polynomial of the unknowns; None: it is something else
 
     # --- values ------------------------------------------------------------------------------------------------
 
@@ -76,7 +132,11 @@ class Field:
     @property
     def linear(self) -> bool:
         """Whether this is still a formal combination plus something that depends on the coordinates alone."""
-        return self._given and bool(self._terms)
+        return self._part is not None and not self._part.terms and not self._part.pairs and bool(self._terms)
+
+    @property
+    def _polynomial(self) -> Polynomial | None:
+        return None if self._part is None else Polynomial(self._terms) + self._part
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -139,13 +199,15 @@ class Field:
             raise DerivativeError(
                 f"a derivative of plain values along {listed(orders)} is not known: differentiate the fields before using .value"
             )
-        known = None
+        known, part = None, self._part
         for axis, order in orders.items():
             for _ in range(order):
                 known = self._derive(axis) if known is None else known.d(**{axis: 1})
+                part = None if part is None else part.moved(tuple(int(a == axis) for a in axes))
         if known is None:  # u.d(x=0) is u
             return self
-        return out + known
+        # the chain rule gives values alone; the product rule also the formula
+        return out + Field(self._source, known._terms, known._known, known._derive, part=known._part if known._terms else part)
 
     # --- arithmetic --------------------------------------------------------------------------------------------
 
@@ -155,7 +217,8 @@ class Field:
             for key, coefficient in other._terms.items():
                 terms[key] = terms[key] + sign * coefficient if key in terms else sign * coefficient
             known, derive = _add_known(self, other, sign)
-            return Field(self._source, terms, known, derive, self._name, self._given and other._given)
+            part = None if self._part is None or other._part is None else self._part + other._part.scaled(sign)
+            return Field(self._source, terms, known, derive, self._name, part)
         if isinstance(other, numbers.Number) and other == 0:  # sum() starts from 0
             return self
         if _is_array(other):
@@ -190,9 +253,9 @@ class Field:
                 None if self._known is None else self._known * scale,
                 derive,
                 self._name,
-                self._given,
+                None if self._part is None else self._part.scaled(scale),
             )
-        return _apply(operator.mul, self, other)
+        return _product(self, other)
 
     __rmul__ = __mul__
 
@@ -206,7 +269,7 @@ class Field:
         if isinstance(other, numbers.Real) and float(other).is_integer():
             # a whole power stays one: u**2.0 is then fine where u is negative
             power = int(other)  # pyright: ignore[reportArgumentType]
-            return self if power == 1 else _apply(lambda v: v**power, self)
+            return self if power == 1 else _product(self, self) if power == 2 else _apply(lambda v: v**power, self)
         return _apply(operator.pow, self, other)
 
     def __rpow__(self, other: Any) -> Field:
@@ -255,7 +318,8 @@ def _coefficient(source: Source, values: Any) -> Field:
 
     # NumPy's scalars are float64: they must not carry a float32 run along
     known = jnp.asarray(values)
-    return Field(source, {}, known.astype(source.dtype) if jnp.issubdtype(known.dtype, jnp.floating) else known, derive)
+    known = known.astype(source.dtype) if jnp.issubdtype(known.dtype, jnp.floating) else known
+    return Field(source, {}, known, derive, part=Polynomial(plain=known))
 
 
 def _add_known(a: Field, b: Field, sign: float) -> tuple[Array | None, Callable[[str], Field] | None]:
@@ -292,7 +356,20 @@ def _apply(function: Callable[..., Array], *operands: Any) -> Any:
         return total
 
     values = function(*(f._values() if isinstance(o, Field) or np.ndim(o) else o for f, o in zip(fields, operands)))
-    return Field(source, {}, values.astype(source.dtype), derive, given=all(f._given and not f._terms for f in fields))
+    values = values.astype(source.dtype)
+    known = [f._polynomial for f in fields]
+    plain = all(p is not None and not p.terms and not p.pairs for p in known)  # coordinates in, coordinates out
+    return Field(source, {}, values, derive, part=Polynomial(plain=values) if plain else None)
+
+
+def _product(a: Field, b: Any) -> Any:
+    """Values and chain rule as of any function; and the formula, where it is still a polynomial."""
+    out = _apply(lambda v: v * v, a) if a is b else _apply(operator.mul, a, b)
+    if out is NotImplemented or out._part is not None:
+        return out
+    first, second = (f._polynomial if isinstance(f, Field) else None for f in (a, b))
+    part = None if first is None or second is None else first.times(second)
+    return Field(out._source, {}, out._known, out._derive, part=part)
 
 
 # --- vector helpers -----------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from . import quadratic
 from .calling import values_of
 from .domain import Lattice, Points
 from .fields import Field, Key, Source
@@ -95,38 +96,58 @@ class Loss:
     def mean_square(self, name: str, expression: Any, source: Source, place: Place, unknowns: Mapping[str, Array]) -> Array:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
         if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, unknowns)) is not None:
-            return mean_square(factors, place.weights)
+            return mean_square(factors, place.weights).astype(self.recipe.dtype)
         values = values_of(expression, source.shape, name)
         return place.mean(values * values)
 
     def _factors(
         self, name: str, expression: Any, source: Source, place: Lattice, unknowns: Mapping[str, Array]
     ) -> list[Array] | None:
-        """A residual's factors per axis, if it is linear, its known part separable, and the sum short enough to pay."""
+        """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
+        to pay."""
         if not isinstance(source, SeparableSource) or len(place.axes) == 1:
             return None
-        if not isinstance(expression, Field) or not expression.linear:
+        polynomial = expression._polynomial if isinstance(expression, Field) else None
+        if polynomial is None or not (polynomial.terms or polynomial.pairs):
             return None
         # float64 runs go where squares of float64 cannot follow, and float32 ones need them: both keep the lattice otherwise
         if self.recipe.precision != "float32" or jnp.result_type(float) != jnp.float64:
             return None
-        factors = columns(source.parts(expression._terms))
-        if expression._known is not None:
-            tracer = Tracer(place.axes, place.shape)
+        products = self._known_products(name, place, unknowns) if polynomial.plain is not None else []
+        if products is None:
+            return None
+        ranks = [u.rank for u in source.components]
+        pairs = quadratic.blocks(polynomial.pairs)
+        # what a lattice would cost: a merge of every derivative that is multiplied, and one of the linear part
+        used = {key for pair in polynomial.pairs for key in pair}
+        linear = columns(source.parts(polynomial.terms)) if polynomial.terms else []
+        width = linear[0].shape[1] if linear else 0
+        inner = width + sum(ranks[component] for component, _ in used)
+        number = width + len(products) + sum(block.size(ranks) for block in pairs)
+        if 2 * sum(place.shape) * number**2 >= float(np.prod([float(n) for n in place.shape])) * (inner + len(products)):
+            return None
+        squares = quadratic.columns(source.components, pairs) if pairs else [[] for _ in place.axes]
+        return [
+            jnp.concatenate(
+                [
+                    *((linear[i],) if linear else ()),
+                    *squares[i],
+                    *(jnp.broadcast_to(p[i], (n,)).astype(source.dtype)[:, None] for p in products),
+                ],
+                1,
+            )
+            for i, n in enumerate(place.shape)
+        ]
 
-            def known(coordinates, unknowns):
-                return self.problem.expressions(tracer, coordinates, unknowns)[name]._known
+    def _known_products(self, name: str, place: Lattice, unknowns: Mapping[str, Array]) -> Sequence[Sequence[Array]] | None:
+        """The part of a residual that is given by coordinates alone, as a sum of products; None if it is no such sum."""
+        tracer = Tracer(place.axes, place.shape)
 
-            products = separate(known, place.arrays(), unknowns, dimension=len(place.axes))
-            if products is None or tracer.opened:  # an array made from u.value is no source term
-                return None
-            sizes = zip(factors, zip(*products), place.shape)
-            factors = [
-                jnp.concatenate([f, *(jnp.broadcast_to(p, (n,)).astype(f.dtype)[:, None] for p in ps)], 1) for f, ps, n in sizes
-            ]
-        gram_work = 2 * sum(place.shape) * factors[0].shape[1] ** 2
-        lattice_work = float(np.prod([float(n) for n in place.shape])) * factors[0].shape[1]
-        return factors if gram_work < lattice_work else None
+        def known(coordinates, unknowns):
+            return self.problem.expressions(tracer, coordinates, unknowns)[name]._polynomial.plain
+
+        products = separate(known, place.arrays(), unknowns, dimension=len(place.axes))
+        return None if tracer.opened else products  # an array made from u.value is no source term
 
     def total(self, terms: Float[Array, " terms"]) -> Array:
         return jnp.sum(terms * jnp.asarray(self.weights, terms.dtype))

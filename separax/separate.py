@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
+from jax.interpreters import partial_eval
 from jaxtyping import Array
 
 from .separable import add_up
@@ -36,9 +37,11 @@ def separate(function: Callable[..., Array], *arguments: Any, dimension: int) ->
     The arguments are pytrees of arrays that vary along one dimension at most.
     """
     closed = jax.make_jaxpr(function)(*arguments)
+    # steps whose results are not used must not be what it fails at
+    jaxpr, used = partial_eval.dce_jaxpr(closed.jaxpr, [True])
     try:
-        inputs = [[(leaf,)] for leaf in jax.tree.leaves(arguments)]
-        (out,) = _evaluate(closed.jaxpr, [_constant(c) for c in closed.consts], inputs)
+        inputs = [[(leaf,)] for leaf, wanted in zip(jax.tree.leaves(arguments), used) if wanted]
+        (out,) = _evaluate(jaxpr, [_constant(c) for c in closed.consts], inputs)
     except NotSeparable:
         return None
     return [_by_axis(product, dimension) for product in out]

@@ -6,10 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from exact import exact_terms, growth, one, power, wave
+from jax.flatten_util import ravel_pytree
 
 import separax as sx
 from separax.bench import PaperLoss
 from separax.loss import Loss, Model
+from separax.training import Trainer
 
 TINY = sx.SPINN(rank=3, width=8, depth=2, body="mlp")
 POINTWISE = sx.PINN(width=8, depth=2, body="mlp")
@@ -343,3 +345,68 @@ def test_growth_is_seen_by_every_term():
     assert terms == pytest.approx(dict.fromkeys(problem.names, 0.0), abs=1e-22)
     wrong, _ = exact_terms(problem, recipe(precision="float64"), [[(1.0, growth(1.0), growth(2.0)), (1e-3, wave(1.0), one)]])
     assert min(wrong.values()) < 1e-20 < wrong["residual"]
+
+
+# --- quadratic residuals without a lattice -----------------------------------------------------------------------
+
+
+def diffusion(u):
+    return u.t - 0.05 * (u.x**2 + u.y**2 + u * (u.xx + u.yy))
+
+
+def porous(u):
+    return u.t - 0.025 * ((u**2).xx + (u**2).yy)
+
+
+def fisher(u, x):
+    return u.t - u.xx - u.yy - 6 * u * (1 - u) + u.x * u.xy + jnp.sin(x)
+
+
+def coupled(u, v):
+    return {"a": u.t + u * v.x - v * u.y + 2, "b": v.t + (u * v).x - v**2 + (u + v) * (u - v.x + 1)}
+
+
+def unknown_coefficient(u, c):
+    return u.t + c * u * u.x - c**2 * u.xx
+
+
+@pytest.mark.parametrize("sampler", [sx.Uniform(), sx.GaussLegendre()])
+@pytest.mark.parametrize("residual", [diffusion, porous, fisher, coupled, unknown_coefficient])
+def test_quadratic_residuals_have_the_same_square_without_a_lattice(residual, sampler):
+    fields = ("u", "v") if residual is coupled else ("u",)
+    unknowns = {"c": 0.7} if residual is unknown_coefficient else {}
+    problem = sx.Problem(sx.Box(t=(0, 1), x=(-1, 1), y=(0, 3)), residual, fields=fields, unknowns=unknowns)
+    how = recipe(sx.SPINN(rank=3, width=16, depth=2), points={"t": 30, "x": 40, "y": 50}, sampler=sampler)
+    loss, model, places = build(problem, how)
+    arrays, static = eqx.partition(model, eqx.is_array)
+    params, unravel = ravel_pytree(arrays)
+
+    def terms(params, loss):
+        return loss(eqx.combine(unravel(params), static), places)
+
+    inside = loss.sources(model.network, places)[0]
+    for name, expression in problem.expressions(inside, places[0].arrays(), model.unknowns).items():
+        assert loss._factors(name, expression, inside, places[0], model.unknowns) is not None
+    plain = LatticeLoss(problem, how)
+    quick, slow = terms(params, loss), terms(params, plain)
+    assert quick.dtype == jnp.float32
+    np.testing.assert_allclose(quick, slow, rtol=2e-5)
+    ours, theirs = (jax.jacrev(terms)(params, which) for which in (loss, plain))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-5 * np.abs(theirs).max())
+
+
+def test_a_quadratic_residual_makes_no_lattice():
+    problem = sx.Problem(sx.Box(t=(0, 1), x=(-1, 1), y=(0, 3)), diffusion)
+    trainer = Trainer(Loss(problem, recipe(points=2048)))
+    compiled = trainer.compile(trainer.init(jax.random.key(0)))
+    assert compiled.bytes is not None
+    assert compiled.bytes < 50e6  # 2048³ values would be 34 GB
+
+
+def test_a_cubic_residual_keeps_the_lattice():
+    problem = sx.Problem(sx.Box(t=(0, 1), x=(-1, 1), y=(0, 3)), lambda u: u.t - u.xx - u**3 + u * u * u)
+    loss, model, places = build(problem, recipe(points=16))
+    (source,) = loss.sources(model.network, places)
+    (expression,) = problem.expressions(source, places[0].arrays(), {}).values()
+    assert expression._polynomial is None
+    assert np.isfinite(float(loss(model, places)[0]))

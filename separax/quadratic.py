@@ -1,0 +1,134 @@
+"""Products of separable functions as separable functions: u v = Σ_jk Π_i f_ij g_ik.
+
+A quadratic expression is separable too, of rank r². Squares and products such as u², u_x² and u u_xx are symmetric in j and
+k, so that r (r + 1) / 2 columns per axis are enough; and those that differ along a single axis are one set of columns:
+u_x² + u u_xx costs what u² does. Its norm then needs no lattice (`separable.mean_square`), which for N³ points of a rank
+that is small against N is less work by far, and needs next to no memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .fields import Pair
+from .separable import PRECISION, Separable, add_up
+
+Along = tuple[int, int]  # orders of the two factors along one axis
+
+
+@dataclass(frozen=True)
+class Block:
+    """Products of two components that share their factors on every axis but one, where they are added up."""
+
+    components: tuple[int, int]
+    symmetric: bool
+    axis: int  # the one along which terms are added
+    signature: tuple[Along, ...]  # of the other axes; that of `axis` is not used
+    along: tuple[tuple[Along, Any], ...]  # on `axis`: orders and coefficients
+
+    def size(self, ranks: Sequence[int]) -> int:
+        i, j = self.components
+        return ranks[i] * (ranks[i] + 1) // 2 if self.symmetric else ranks[i] * ranks[j]
+
+
+def blocks(pairs: Mapping[Pair, Any]) -> list[Block]:
+    """Pairs of derivatives in as few blocks as adding along one axis gives."""
+    kinds: dict[tuple[tuple[int, int], bool], dict[tuple[Along, ...], Any]] = {}
+    for ((i, a), (j, b)), coefficient in pairs.items():
+        symmetric = i == j and sum(m != n for m, n in zip(a, b)) <= 1
+        signature = tuple((min(m, n), max(m, n)) if symmetric else (m, n) for m, n in zip(a, b))
+        kind = kinds.setdefault(((i, j), symmetric), {})
+        kind[signature] = kind[signature] + coefficient if signature in kind else coefficient
+    found: list[Block] = []
+    for (components, symmetric), signatures in kinds.items():
+        axes = range(len(next(iter(signatures))))
+        axis, groups = min(((axis, _by_others(signatures, axis)) for axis in axes), key=lambda pair: len(pair[1]))
+        found += [Block(components, symmetric, axis, others, tuple(along.items())) for others, along in groups.items()]
+    return found
+
+
+def _by_others(signatures: Mapping[tuple[Along, ...], Any], axis: int) -> dict[tuple[Along, ...], dict[Along, Any]]:
+    groups: dict[tuple[Along, ...], dict[Along, Any]] = {}
+    for signature, coefficient in signatures.items():
+        others = (*signature[:axis], (-1, -1), *signature[axis + 1 :])
+        groups.setdefault(others, {})[signature[axis]] = coefficient
+    return groups
+
+
+def columns(components: Sequence[Separable], found: Sequence[Block]) -> list[list[Array]]:
+    """Per axis, the blocks' factors (points, columns) in float64; the products of a column over the axes add up to the pairs.
+
+    In float64 because what is left of a residual is a small difference of them."""
+    per_axis: list[list[Array]] = []
+    for axis in range(len(components[0].axes)):
+        jets = [u.jets[axis].astype(jnp.float64) for u in components]
+        made = _Products(jets)
+        per_axis.append([_factor(block, axis, made) for block in found])
+    return per_axis
+
+
+def _factor(block: Block, axis: int, made: _Products) -> Array:
+    if axis != block.axis:
+        return made(block, block.signature[axis])
+    total = add_up(_times(c, made(block, orders)) for orders, c in block.along)
+    # a symmetric pair stands for (j, k) and (k, j)
+    return total * _multiplicity(made.jets[block.components[0]].shape[-1]) if block.symmetric else total
+
+
+def _times(coefficient: Any, factor: Array) -> Array:
+    return factor if isinstance(coefficient, float) and coefficient == 1.0 else coefficient * factor
+
+
+class _Products:
+    """The products of columns along one axis, each made once."""
+
+    def __init__(self, jets: Sequence[Array]):
+        self.jets = jets
+        self._spread: dict[int, tuple[Array, Array]] = {}
+        self._made: dict[tuple[tuple[int, int], bool, Along], Array] = {}
+
+    def __call__(self, block: Block, orders: Along) -> Array:
+        key = (block.components, block.symmetric, orders)
+        if key not in self._made:
+            self._made[key] = self._symmetric(block, orders) if block.symmetric else self._full(block, orders)
+        return self._made[key]
+
+    def _full(self, block: Block, orders: Along) -> Array:
+        a, b = (self.jets[i][order] for i, order in zip(block.components, orders))
+        return (a[:, :, None] * b[:, None, :]).reshape(a.shape[0], -1)
+
+    def _symmetric(self, block: Block, orders: Along) -> Array:
+        first, second = self._columns(block.components[0])
+        m, n = orders
+        return first[m] * second[m] if m == n else 0.5 * (first[m] * second[n] + first[n] * second[m])
+
+    def _columns(self, component: int) -> tuple[Array, Array]:
+        """Columns j and k of every pair j ≤ k, picked by a product with zeros and ones: its transpose is one too, where that
+        of an indexed read would be a scattered write."""
+        if component not in self._spread:
+            jet = self.jets[component]
+            rank = jet.shape[-1]
+            chosen = jnp.matmul(jet, jnp.asarray(_selection(rank)), precision=PRECISION)
+            half = chosen.shape[-1] // 2
+            self._spread[component] = chosen[..., :half], chosen[..., half:]
+        return self._spread[component]
+
+
+@functools.lru_cache(maxsize=16)
+def _selection(rank: int) -> np.ndarray:
+    one = np.eye(rank)
+    j, k = np.triu_indices(rank)
+    return np.concatenate([one[:, j], one[:, k]], axis=1)
+
+
+@functools.lru_cache(maxsize=16)
+def _multiplicity(rank: int) -> np.ndarray:
+    j, k = np.triu_indices(rank)
+    return np.where(j == k, 1.0, 2.0)
