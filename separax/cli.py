@@ -173,5 +173,76 @@ def bench(
         )
 
 
+Names = Annotated[list[str] | None, typer.Option(help="spinn, spinn-mod, pinn, pinn-mod; commas between several.")]
+
+
+def _several(values: list[str] | None) -> list[str]:
+    """--points 16,32 --points 64 as one list."""
+    return [part.strip() for value in values or [] for part in value.split(",") if part.strip()]
+
+
+def _numbers(option: str, values: list[str] | None) -> list[int]:
+    from .errors import InputError, whole
+
+    try:
+        return [whole(option, int(value)) for value in _several(values)]
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{option} must be whole numbers with commas between, got {','.join(values or [])!r}") from None
+
+
+@app.command()
+def reproduce(
+    problems: Annotated[list[str] | None, typer.Argument(help="Problems; all of them if none is named.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds, trained at once.", show_default="the paper's")] = None,
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    points: Annotated[list[str] | None, typer.Option(help="Points per axis; commas between several.")] = None,
+    networks: Names = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of each run.", show_default="the paper's")] = None,
+    ranks: Annotated[list[str] | None, typer.Option(help="A study instead: these ranks.")] = None,
+    baselines: Annotated[
+        str, typer.Option(help="Train pinn, pinn-mod at their smallest size, at all, or timed only.")
+    ] = "smallest",
+    out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("reproduced"),
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is recorded.")] = False,
+) -> None:
+    """Run the paper's rows and put them beside the published figures. What is recorded already is not run again."""
+    with explained():
+        from .errors import whole
+        from .reproduce.plan import plan
+        from .reproduce.running import Stopped, run_all
+        from .reproduce.showing import rows_of, write_all
+        from .reproduce.tables import problem_table, rich_table, summary_table
+
+        whole("seed", seed, 0)
+        if steps is not None:
+            whole("steps", steps)
+        sizes, ranked = _numbers("points", points), _numbers("ranks", ranks)
+        jobs = plan(problems or [], networks=_several(networks), points=sizes, seeds=seeds, first_seed=seed, steps=steps, ranks=ranked, baselines=baselines)  # fmt: skip
+        stopped = None
+        out.mkdir(parents=True, exist_ok=True)
+        if not show:
+            try:
+                run_all(jobs, out, " ".join(["separax", *sys.argv[1:]]), lambda line: words.print(line.replace("[", "\\[")), True)
+            except Stopped as error:
+                stopped = error
+        files, damaged = write_all(out)
+        for path, reason in damaged:
+            words.print(f"[bold red]left out:[/] {path}: {reason}")
+        from .reproduce.records import collect
+
+        asked = list(dict.fromkeys(job.problem for job in jobs))
+        rows = rows_of(asked, collect(out)[0])
+        screen = Console(width=None if sys.stdout.isatty() else 140)
+        for some in rows.values():
+            screen.print(rich_table(problem_table(some)))
+        screen.print(rich_table(summary_table([row for some in rows.values() for row in some])))
+        words.print(f"records in [bold]{out}[/]; {', '.join(str(path) for path in files)}")
+        if stopped is not None:
+            words.print(f"{stopped}; the same command goes on from there")
+            raise typer.Exit(130)
+
+
 def main() -> None:
     app()

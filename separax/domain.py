@@ -209,6 +209,7 @@ class Points(eqx.Module):
     axes: tuple[str, ...] = eqx.field(static=True)
     coordinates: tuple[Float[Array, " n"], ...]
     weights: Float[Array, " n"] | None = None
+    normals: tuple[Float[Array, " n"], ...] | None = None  # outward, per axis, of points on the boundary of a shape
 
     @classmethod
     def of(cls, box: Box, points: Any, argument: str = "points") -> Points:

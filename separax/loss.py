@@ -16,11 +16,14 @@ from .calling import values_of
 from .domain import Lattice, Points
 from .fields import Field, Key, Source
 from .networks import SPINN, PointwiseNetwork, SeparableNetwork
-from .problem import Problem, Term, Tracer
+from .problem import Problem, Tracer
 from .recipe import Recipe
 from .separable import add_up, columns, mean_square
 from .separate import separate
 from .sources import Place, SeparableSource, sources
+from .terms import Term
+
+MOST_BOUNDARY = 8192  # points on the boundary of a shape: each costs a pass of every axis' network
 
 
 class Model(eqx.Module):
@@ -47,8 +50,10 @@ class Loss:
         self.problem, self.recipe = problem, recipe
         self.counts = recipe.counts(problem.box)
         self.names = problem.names
+        if problem.shape is not None and any(term.boundary for term in problem.terms):
+            problem.shape.boundary()  # found now: a compiled draw only picks from it
         # measured data are as uncertain as they are; only conditions are known exactly
-        own = {t.name: t.condition.weight * (recipe.emphasis if t.axis is not None else 1.0) for t in problem.terms}
+        own = {t.name: t.condition.weight * (recipe.emphasis if t.condition.points is None else 1.0) for t in problem.terms}
         self.weights = np.array([recipe.weights.get(n, 1.0) * own.get(n, 1.0) for n in self.names])
 
     def draw(self, key: PRNGKeyArray, number: Array) -> tuple[Place, ...]:
@@ -57,7 +62,7 @@ class Loss:
         if isinstance(self.recipe.network, SPINN):
             inside = sampler.lattice(key, number, box, self.counts, dtype)
             ends = {(t.axis, t.sides): jnp.asarray(box.ends(t.axis, t.sides), dtype) for t in self.problem.terms if t.axis}
-            return inside, *(_face(inside, term, ends) for term in self.problem.terms)
+            return inside, *(self._boundary(key, number, t) or _face(inside, t, ends) for t in self.problem.terms)
         keys = jax.random.split(key, len(self.problem.terms) + 1)
         inside = sampler.points(keys[0], number, box, self.counts, {}, dtype)
         return inside, *(self._scattered_face(k, number, term) for k, term in zip(keys[1:], self.problem.terms))
@@ -66,6 +71,8 @@ class Loss:
         """Scattered points on the faces of an axis: the lower ones, then the same ones on the upper face."""
         if term.fixed is not None:
             return term.fixed
+        if (found := self._boundary(key, number, term)) is not None:
+            return found
         assert term.axis is not None  # only points have none, and they are fixed
         box, dtype = self.problem.box, self.recipe.dtype
         faces = [
@@ -75,6 +82,27 @@ class Loss:
         joined = tuple(jnp.concatenate(parts) for parts in zip(*(f.coordinates for f in faces)))
         weights = [f.weights for f in faces if f.weights is not None]
         return Points(box.axes, joined, jnp.concatenate(weights) if weights else None)
+
+    def _boundary(self, key: PRNGKeyArray, number: Array, term: Term) -> Place | None:
+        """Points on the boundary of the problem's shape, if that is where a term lives."""
+        shape = self.problem.shape
+        if not term.boundary or shape is None:
+            return None
+        most = max(self.counts[axis] for axis in shape.axes)
+        count = min(8 * most if len(shape.axes) < 3 else most**2, MOST_BOUNDARY)
+        fixed = self.recipe.sampler.every is None
+        return shape.draw(
+            None if fixed else jax.random.fold_in(key, 1 + self.problem.terms.index(term)), number, count, self.recipe.dtype
+        )
+
+    def _mean(self, place: Place, values: Array) -> Array:
+        """The mean over the part of a place that is inside the problem's shape; scattered points on its boundary all are."""
+        shape = self.problem.shape
+        if shape is None or (isinstance(place, Points) and place.normals is not None):
+            return place.mean(values)
+        mask = jnp.broadcast_to(shape.mask(place.arrays()), values.shape)
+        share = place.mean(mask.astype(values.dtype))
+        return place.mean(jnp.where(mask, values, 0.0)) / jnp.maximum(share, 1e-12)
 
     @property
     def needs(self) -> list[frozenset[Key]]:
@@ -98,14 +126,14 @@ class Loss:
         if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, unknowns)) is not None:
             return mean_square(factors, place.weights).astype(self.recipe.dtype)
         values = values_of(expression, source.shape, name)
-        return place.mean(values * values)
+        return self._mean(place, values * values)
 
     def _factors(
         self, name: str, expression: Any, source: Source, place: Lattice, unknowns: Mapping[str, Array]
     ) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
         to pay."""
-        if not isinstance(source, SeparableSource) or len(place.axes) == 1:
+        if not isinstance(source, SeparableSource) or len(place.axes) == 1 or self.problem.shape is not None:
             return None
         polynomial = expression._polynomial if isinstance(expression, Field) else None
         if polynomial is None or not (polynomial.terms or polynomial.pairs):
@@ -124,7 +152,8 @@ class Loss:
         width = linear[0].shape[1] if linear else 0
         inner = width + sum(ranks[component] for component, _ in used)
         number = width + len(products) + sum(block.size(ranks) for block in pairs)
-        if 2 * sum(place.shape) * number**2 >= float(np.prod([float(n) for n in place.shape])) * (inner + len(products)):
+        points = float(np.prod([float(n) for n in place.shape]))
+        if not self._pays(2 * sum(place.shape) * number**2, points * (inner + len(products))):
             return None
         squares = quadratic.columns(source.components, pairs) if pairs else [[] for _ in place.axes]
         return [
@@ -138,6 +167,9 @@ class Loss:
             )
             for i, n in enumerate(place.shape)
         ]
+
+    def _pays(self, gram_work: float, lattice_work: float) -> bool:
+        return gram_work < lattice_work
 
     def _known_products(self, name: str, place: Lattice, unknowns: Mapping[str, Array]) -> Sequence[Sequence[Array]] | None:
         """The part of a residual that is given by coordinates alone, as a sum of products; None if it is no such sum."""
@@ -163,10 +195,18 @@ class Loss:
         if value_part:
             values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
         if normal_part:
-            along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
-            values = values + normal_part * self._outward(term, place) * along._values()
+            values = values + normal_part * self._normal_derivative(term, field, place)
         target = jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
-        return max(1, len(term.sides)) * place.mean((values - target) ** 2)
+        return max(1, len(term.sides)) * self._mean(place, (values - target) ** 2)
+
+    def _normal_derivative(self, term: Term, field: Field, place: Place) -> Array:
+        if not term.boundary:
+            return self._outward(term, place) * field.d(**{term.axis: 1})._values()  # pyright: ignore[reportCallIssue]
+        assert isinstance(place, Points)
+        assert place.normals is not None
+        assert self.problem.shape is not None
+        along = {axis: n for axis, n in zip(place.axes, place.normals) if axis in self.problem.shape.axes}
+        return add_up(n * field.d(**{axis: 1})._values() for axis, n in along.items())
 
     def _outward(self, term: Term, place: Place) -> Array:
         """The sign of the outward normal: -1 on lower faces, 1 on upper ones."""

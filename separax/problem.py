@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -15,23 +14,11 @@ from jaxtyping import Array
 
 from .calling import as_array, by_name, call, fits, parameters, values_of
 from .conditions import Condition
-from .domain import Box, Lattice, Points
+from .domain import Box
 from .errors import InputError, finite, listed, nearest
 from .fields import Field, Key
-
-
-@dataclass(frozen=True, eq=False)
-class Term:
-    """A condition as a problem has resolved it: one place, one operator, one value."""
-
-    condition: Condition
-    name: str
-    axis: str | None  # the axis whose faces this is on; None: scattered points
-    sides: str
-    operator: Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], Field]
-    value: Callable[[Mapping[str, Array], Mapping[str, Array]], Array | np.ndarray]
-    fixed: Lattice | Points | None  # where the values of an array lie
-    needs: frozenset[Key] = field(default=frozenset())
+from .shapes import Shape
+from .terms import Resolver
 
 
 class Tracer:
@@ -66,6 +53,8 @@ class Problem:
         reference: the true solution, a function of coordinates by name (for a system a dict of functions, or a
             function returning a dict); used to measure errors, never for training.
         unknowns: names and first guesses of unknown coefficients, found together with the solution.
+        inside: for a domain that is not a box: a function of coordinates by name that is true inside, or negative (a signed
+            distance); `box` is then its bounding box, and conditions without `on` are on its boundary.
         name: what to call it in reports.
     """
 
@@ -78,6 +67,7 @@ class Problem:
         fields: Sequence[str] = ("u",),
         reference: Any = None,
         unknowns: Mapping[str, float] | None = None,
+        inside: Callable[..., Any] | None = None,
         name: str | None = None,
     ):
         if not isinstance(box, Box):
@@ -91,6 +81,7 @@ class Problem:
             raise InputError(
                 f"Problem: unknowns must be a dict of first guesses, got {unknowns!r}: write unknowns={{'kappa': 1.0}}"
             )
+        self.shape = None if inside is None else Shape(inside, box)
         self.fields = (fields,) if isinstance(fields, str) else tuple(fields)
         self.unknowns = {k: finite(f"Problem: unknowns[{k!r}]", v) for k, v in (unknowns or {}).items()}
         self.reference = reference
@@ -110,8 +101,9 @@ class Problem:
                     f"Problem: conditions holds {condition!r}: write e.g. Initial(f), Dirichlet(0) or Condition(value, on='x-')"
                 )
         self._trace_residual()
-        self.periodic, self.walls = self._built_in()
-        self.terms = self._resolve()
+        resolver = Resolver(self)
+        self.periodic, self.walls = resolver.built_in()
+        self.terms = resolver.terms()
         self._check_used()
         self._check_reference()
 
@@ -156,13 +148,13 @@ class Problem:
             for term in self.terms:
                 values += [values_of(term.operator(fields, c, k), tracer.shape, term.name)]
                 values += [term.value(c, k)] if term.fixed is None else []
-            return values
+            return [*values, *([] if self.shape is None else [self.shape.mask(c)])]
 
         tracer.note = lambda terms: seen.append(repr(sorted((key, str(c)) for key, c in terms.items())))
         text = str(jax.make_jaxpr(run)(coordinates, unknowns)) + "".join(seen)
         for term in self.terms:
             arrays = [] if term.fixed is None else [*term.fixed.coordinates, term.value({}, {})]
-            text += f"{term.name} {term.axis} {term.sides} {term.condition.weight} {term.condition.mix} {term.condition.jump}"
+            text += f"{term.name} {term.axis} {term.sides} {term.boundary} {term.condition.weight} {term.condition.mix} {term.condition.jump}"
             text += "".join(hashlib.sha256(np.asarray(a, np.float64).tobytes()).hexdigest() for a in arrays)
         text += f"{self.box} {self.periodic} {self.walls} {self.unknowns}"
         return hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
@@ -206,7 +198,7 @@ class Problem:
             )
 
     def _check_reference(self) -> None:
-        if self.reference is None:
+        if self.reference is None or getattr(self.reference, "lazy", False):  # computed when it is first asked for
             return
         _, coordinates, _ = self._example()
         shape = tuple(range(2, 2 + self.box.dimension))
@@ -239,210 +231,5 @@ class Problem:
                 )
         return {k: jnp.broadcast_to(fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape) for k, v in found.items()}
 
-    # --- conditions --------------------------------------------------------------------------------------------
-
-    def _faces(self, condition: Condition) -> dict[str, str]:
-        if condition.on is None:
-            if not self.box.space:
-                raise InputError(f"{condition.name}: {self.box!r} has no axis but t; say where, on='t-'")
-            return self.box.faces(self.box.space)
-        if condition.on == "t-" and "t" not in self.box.axes:
-            raise InputError(
-                f"{condition.name}: there is no time axis 't' in {self.box!r}; say which face it is on, e.g. on={self.box.axes[0] + '-'!r}"
-            )
-        faces = self.box.faces(condition.on, f"{condition.name}: on")
-        if not faces:
-            raise InputError(
-                f"{condition.name}: on names no face, got {condition.on!r}: write e.g. on={self.box.axes[0] + '-'!r}"
-            )
-        return faces
-
-    def _operator(self, condition: Condition) -> Callable[..., Field]:
-        if condition.of is None:
-            if len(self.fields) > 1:
-                raise InputError(
-                    f"{condition.name}: which of the fields {listed(self.fields)}? Write of=lambda {self.fields[0]}: {self.fields[0]}"
-                )
-            return lambda fields, coordinates, unknowns: fields[self.fields[0]]
-        if isinstance(condition.of, str):
-            if condition.of not in self.fields:
-                raise InputError(
-                    f"{condition.name}: of must be a function of the fields or the name of one ({listed(self.fields)}), got"
-                    f" {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}"
-                )
-            return lambda fields, coordinates, unknowns: fields[condition.of]
-        if not callable(condition.of):
-            raise InputError(
-                f"{condition.name}: of must be a function of the fields, got {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}"
-            )
-        of, names = condition.of, parameters(condition.of, self._pool, f"{condition.name}: of")
-        return lambda fields, coordinates, unknowns: call(
-            of, names, {**fields, **coordinates, **unknowns}, f"{condition.name}: of"
-        )
-
-    def _trace_operator(
-        self, condition: Condition, operator: Callable[..., Field], axis: str | None
-    ) -> tuple[frozenset[Key], dict[Key, float] | None]:
-        """What an operator needs, and its terms if it is a plain combination of derivatives."""
-        tracer, coordinates, unknowns = self._example()
-        plain: list[dict[Key, float] | None] = []
-
-        def run(c, k):
-            result = operator(self.field_map(tracer), c, k)
-            plain.append(dict(result._terms) if isinstance(result, Field) and result._known is None else None)
-            values_of(result, tracer.shape, f"{condition.name}: of")
-            if axis is not None and (condition.mix[1] or condition.jump):
-                if not isinstance(result, Field):
-                    raise InputError(
-                        f"{condition.name}: of must return a field, so that it can be differentiated along the normal; got {result!r}"
-                    )
-                values_of(result.d(**{axis: 1}), tracer.shape, f"{condition.name}: of")
-            return 0
-
-        jax.eval_shape(run, coordinates, unknowns)
-        if not tracer.needs:
-            raise InputError(f"{condition.name}: of depends on no field; write an expression of {listed(self.fields)}")
-        return frozenset(tracer.needs), plain[0]
-
-    def _built_in(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Hard conditions: the periodic axes, and per axis and field the sides on which it is zero by construction."""
-        periodic: list[str] = []
-        walls = [[""] * len(self.fields) for _ in self.box.axes]
-        for condition in (c for c in self.conditions if c.hard):
-            faces = self._faces(condition)
-            if condition.jump:
-                for axis, sides in faces.items():
-                    _check_both(condition.name, axis, sides)
-                if condition.of is not None:
-                    raise InputError(
-                        f"{condition.name}: built in, it makes every field periodic; for one operator alone write hard=False"
-                    )
-                periodic += [axis for axis in faces if axis not in periodic]
-                continue
-            operator = self._operator(condition)
-            _, plain = self._trace_operator(condition, operator, None)
-            zero = (0,) * self.box.dimension
-            if (
-                not (np.isscalar(condition.value) and condition.value == 0)
-                or condition.mix != (1.0, 0.0)
-                or plain is None
-                or len(plain) != 1
-                or next(iter(plain))[1] != zero
-            ):
-                raise InputError(
-                    f"{condition.name}: hard=True builds in the value 0 of one field only: write Dirichlet(0, hard=True), or hard=False for other values"
-                )
-            component = next(iter(plain))[0]
-            for axis, sides in faces.items():
-                place = walls[self.box.index(axis)]
-                place[component] = "".join(s for s in "-+" if s in place[component] + sides)
-        for axis in periodic:
-            if any(walls[self.box.index(axis)]):
-                raise InputError(
-                    f"conditions: {axis} is both periodic and zero on a face by construction: use hard=False for one of the two"
-                )
-        return tuple(periodic), tuple(tuple(w) for w in walls)
-
-    def _resolve(self) -> tuple[Term, ...]:
-        """Conditions as loss terms, one per axis they act on."""
-        found: list[Term] = []
-        used = set(self.residuals)
-        for condition in (c for c in self.conditions if not c.hard):
-            operator = self._operator(condition)
-            name, n = condition.name, 1
-            while name in used:
-                n += 1
-                name = f"{condition.name} {n}"
-            used.add(name)
-            if condition.points is not None:
-                needs, _ = self._trace_operator(condition, operator, None)
-                if condition.jump or condition.mix[1]:
-                    raise InputError(f"{name}: scattered points have no faces: write Data(points, values, of=lambda u: u.x)")
-                points = Points.of(self.box, condition.points, f"{name}: points")
-                if not points.shape[0]:
-                    raise InputError(f"{name}: points is empty: give at least one")
-                for axis, c in zip(points.axes, points.coordinates):
-                    self.box.check_inside(axis, c, f"{name}: points")
-                try:
-                    values = np.asarray(condition.value, dtype=float)
-                except (TypeError, ValueError):
-                    raise InputError(f"{name}: values must be numbers, got {condition.value!r}") from None
-                if not np.all(np.isfinite(values)):
-                    raise InputError(f"{name}: values holds numbers that are not finite")
-                if values.shape != points.shape:
-                    raise InputError(
-                        f"{name}: {points.shape[0]} points but values of shape {values.shape}: give one number per point, shape ({points.shape[0]},)"
-                    )
-                found.append(Term(condition, name, None, "", operator, lambda c, k, v=values: v, points, needs))
-                continue
-            faces = self._faces(condition)
-            for axis, sides in faces.items():
-                if condition.jump:
-                    _check_both(name, axis, sides)
-                needs, _ = self._trace_operator(condition, operator, axis)
-                value, fixed = self._value(replace(condition, name=name), faces, axis, sides)
-                found.append(Term(condition, name, axis, sides, operator, value, fixed, needs))
-        return tuple(found)
-
-    def _value(
-        self, condition: Condition, faces: dict[str, str], axis: str, sides: str
-    ) -> tuple[Callable[..., Array], Lattice | None]:
-        value, name = condition.value, f"{condition.name}: value"
-        if callable(value):
-            names = parameters(value, {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)}, name)
-            tracer, coordinates, unknowns = self._example()
-            place = self.box.index(axis)
-            coordinates[axis] = jax.ShapeDtypeStruct((1,) * self.box.dimension, jnp.float32)
-            shape = tuple(1 if i == place else n for i, n in enumerate(tracer.shape))
-
-            def evaluate(c, k):
-                return as_array(call(value, names, {**c, **k}, name), name)
-
-            fits(jax.eval_shape(evaluate, coordinates, unknowns), shape, name)
-            return evaluate, None
-        try:
-            array = np.asarray(value, dtype=None if value is None else float).astype(float, casting="safe")
-        except (TypeError, ValueError):
-            raise InputError(f"{name} must be a number, a function of coordinates or an array, got {value!r}") from None
-        if not np.all(np.isfinite(array)):
-            raise InputError(f"{name} holds numbers that are not finite")
-        if array.ndim == 0:
-            return (lambda c, k: jnp.asarray(array)), None
-        others = [a for a in self.box.axes if a != axis]
-        if len(faces) > 1 or len(sides) > 1:
-            raise InputError(
-                f"{name} is an array, which belongs to one face; this condition is on {listed(a + s for a, ss in faces.items() for s in ss)}: write one condition per face"
-            )
-        given = condition.lattice
-        if given is None:
-            if array.ndim != len(others):
-                raise InputError(
-                    f"{name} is an array of shape {array.shape}, but the face {axis + sides} has the axes {listed(others)}: give it one dimension per axis, in this order"
-                )
-            periodic = {a for c in self.conditions if c.jump for a in self._faces(c)}
-            grid = {a: np.linspace(*self.box[a], n, endpoint=a not in periodic) for a, n in zip(others, array.shape)}
-        else:
-            by_axis = dict(zip(given.axes, given.coordinates)) if isinstance(given, Lattice) else dict(given)
-            if set(by_axis) - {axis} != set(others):
-                raise InputError(
-                    f"{condition.name}: lattice names {listed(by_axis)}, but the face {axis + sides} has the axes {listed(others)}"
-                )
-            grid = {a: np.asarray(by_axis[a], dtype=float) for a in others}
-            for a, c in grid.items():
-                self.box.check_inside(a, c, f"{condition.name}: lattice")
-            shape = tuple(len(c) for c in grid.values())
-            if array.shape != shape:
-                raise InputError(
-                    f"{name} has shape {array.shape}, but its lattice ({listed(others)}) has {shape}: give one number per lattice point"
-                )
-        coordinates = grid | {axis: np.array(self.box.ends(axis, sides))}
-        full = np.expand_dims(array, self.box.index(axis))
-        return (lambda c, k: jnp.asarray(full)), Lattice(weights=None, **{a: coordinates[a] for a in self.box.axes})
-
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, {self.box!r}, fields={self.fields}, terms={self.names})"
-
-
-def _check_both(name: str, axis: str, sides: str) -> None:
-    if sides != "-+":
-        raise InputError(f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +13,35 @@ import numpy as np
 from .domain import Box, Sampler, Uniform
 from .errors import InputError, finite, listed, nearest, one_of, whole
 from .networks import PINN, SPINN, network_name
-from .optimisers import Adam
+from .optimisers import Adam, Optimiser
 from .problem import Problem
 
 POINTS = (256, 64, 32, 16, 10, 8, 6)  # per axis, for one to seven axes: about as many in all
+STEPS = 20_000
 PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One optimiser's part of a run.
+
+    Arguments:
+        number: which of the recipe's optimisers this is.
+        steps: of this stage; `start` are those of the stages before it.
+        every: how many steps one draw of points serves; None: one serves the stage.
+        draw: the number of its first draw: the one after the last of the stage before.
+    """
+
+    number: int
+    optimiser: Optimiser
+    steps: int
+    start: int
+    every: int | None
+    draw: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.steps
 
 
 @dataclass(frozen=True)
@@ -27,8 +52,9 @@ class Recipe:
         network: `SPINN(…)` or `PINN(…)`.
         points: per axis: one number for all, a dict by axis, or one number per axis; None chooses by the number of axes. A
             pointwise network gets as many scattered points as the lattice would have.
-        steps: of the optimiser.
-        optimiser: `Adam(rate, schedule)`.
+        steps: of the optimiser that does not say how many itself.
+        optimiser: `Adam(rate, schedule)`, `LBFGS()`, or several in sequence, `[Adam(1e-3), LBFGS(1_000)]`. Each begins from
+            the best parameters of the one before.
         sampler: `Uniform`, `Grid` or `GaussLegendre`.
         emphasis: factor of every condition (but not of `Data`) against the residuals. Conditions choose among the many functions that make a
             residual small, so they come first; at 1, as the paper has it, training may settle on one of the others.
@@ -38,8 +64,8 @@ class Recipe:
 
     network: SPINN | PINN = field(default_factory=lambda: SPINN(rank=32, width=64, depth=3))
     points: int | Mapping[str, int] | Sequence[int] | None = None
-    steps: int = 20_000
-    optimiser: Adam = field(default_factory=lambda: Adam(5e-3, "cosine"))
+    steps: int = STEPS
+    optimiser: Optimiser | Sequence[Optimiser] = field(default_factory=lambda: Adam(5e-3, "cosine"))
     sampler: Sampler = field(default_factory=lambda: Uniform(every=10))
     emphasis: float = 10.0
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -53,10 +79,9 @@ class Recipe:
             not isinstance(self.points, (Mapping, Sequence, np.ndarray)) or isinstance(self.points, str)
         ):
             whole("points", self.points)
-        if isinstance(self.optimiser, type) or not hasattr(self.optimiser, "transform"):
-            raise InputError(f"optimiser must be an optimiser, got {self.optimiser!r}: write optimiser=sx.Adam(1e-3)")
         if not isinstance(self.sampler, Sampler):
             raise InputError(f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}")
+        self._check_optimisers()
         finite("emphasis", self.emphasis, positive=True)
         if not isinstance(self.weights, Mapping):
             raise InputError(
@@ -65,6 +90,51 @@ class Recipe:
         for name, weight in self.weights.items():
             if finite(f"weights[{name!r}]", weight) < 0:
                 raise InputError(f"weights[{name!r}] must not be negative, got {weight!r}")
+
+    def _check_optimisers(self) -> None:
+        if isinstance(self.optimiser, (list, tuple)):
+            object.__setattr__(self, "optimiser", tuple(self.optimiser))
+        for one in self.optimisers:
+            if isinstance(one, type) or not all(hasattr(one, name) for name in ("transform", "steps", "searches")):
+                raise InputError(
+                    f"optimiser must be an optimiser or a list of them, got {one!r}: write"
+                    " optimiser=sx.Adam(1e-3), or optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
+                )
+        if not self.optimisers:
+            raise InputError("optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]")
+        open_ = [type(one).__name__ for one in self.optimisers if one.steps is None]
+        if len(open_) > 1:
+            raise InputError(
+                f"optimiser: {listed(open_)} do not say how many steps they take, and steps={self.steps:,} can be only one's:"
+                " give the others their own, optimiser=[sx.Adam(1e-3), sx.LBFGS(steps=1_000)]"
+            )
+        if not open_ and self.steps not in (STEPS, self.total_steps):
+            raise InputError(
+                f"steps={self.steps:,} would be nobody's: {self.optimiser!r} says how many itself: leave one of the two out"
+            )
+
+    @property
+    def optimisers(self) -> tuple[Optimiser, ...]:
+        """In sequence, also where there is one."""
+        return self.optimiser if isinstance(self.optimiser, tuple) else (self.optimiser,)  # pyright: ignore[reportReturnType]
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What each optimiser does: steps and draws of points go on counting from one to the next."""
+        stages: list[Stage] = []
+        start = draw = 0
+        for optimiser in self.optimisers:
+            steps = self.steps if optimiser.steps is None else optimiser.steps
+            every = None if optimiser.searches else self.sampler.every
+            stages.append(Stage(len(stages), optimiser, steps, start, every, draw))
+            start += steps
+            if self.sampler.every is not None:  # otherwise there is only one draw
+                draw += 1 if every is None else math.ceil(steps / every)
+        return tuple(stages)
+
+    @property
+    def total_steps(self) -> int:
+        return self.stages[-1].end
 
     @property
     def dtype(self) -> Any:
@@ -82,4 +152,5 @@ class Recipe:
                 raise InputError(
                     f"weights: there is no loss term {name!r}; the terms are {listed(problem.names)}.{nearest(name, problem.names)}"
                 )
-        self.optimiser.transform(self.steps)
+        for stage in self.stages:
+            stage.optimiser.transform(stage.steps)

@@ -1,7 +1,7 @@
 """The run directory: settings, state, history, record. Written atomically, so that a run survives being stopped.
 
 settings.json   what was asked for
-state.npz       parameters, optimiser, key, step, best so far: enough to go on exactly where the run stopped
+state.npz       parameters, optimiser and its number, key, step, best so far: enough to go on exactly where the run stopped
 best.npz        the best parameters
 history.csv     every named loss, and the error where there is a reference
 record.json     what came out, with versions and device
@@ -66,30 +66,45 @@ class Run:
 
     # --- state ---------------------------------------------------------------------------------------------------
 
-    def save_state(self, state: Any, history: list[np.ndarray], errors: list[tuple[int, Any]], spent: float) -> None:
+    def save_state(
+        self,
+        stage: int,
+        state: Any,
+        history: list[np.ndarray],
+        errors: list[tuple[int, Any]],
+        spent: float,
+        memory: int | None,
+    ) -> None:
+        """`stage` says which of the recipe's optimisers the state belongs to; `spent` are seconds, `memory` bytes."""
         leaves = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
         record = np.concatenate(history, axis=-2) if history else np.zeros(0)
         steps = np.array([s for s, _ in errors])
         values = np.array([np.asarray(e) for _, e in errors])
-        write(self.path / "state.npz", _npz(**leaves, history=record, error_steps=steps, errors=values, spent=np.array(spent)))
+        numbers = {"stage": np.array(stage), "spent": np.array(spent), "memory": np.array(memory or 0)}
+        write(self.path / "state.npz", _npz(**leaves, **numbers, history=record, error_steps=steps, errors=values))
 
-    def load_state(self, like: Any) -> tuple[Any, list[np.ndarray], list[tuple[int, Any]], float] | None:
-        """The saved state in the shape of a fresh one, with the history so far; None if nothing was saved yet."""
+    def saved_stage(self) -> int | None:
+        """Which of the recipe's optimisers the saved state belongs to; None if nothing was saved yet."""
         path = self.path / "state.npz"
         if not path.exists():
             return None
-        leaves, structure = jax.tree.flatten(like)
         with np.load(path) as kept:
+            return int(kept["stage"])
+
+    def load_state(self, like: Any) -> tuple[Any, list[np.ndarray], list[tuple[int, Any]], float, int | None]:
+        """The saved state in the shape of its stage's states, with the history, seconds and bytes so far."""
+        leaves, structure = jax.tree.flatten(like)
+        with np.load(self.path / "state.npz") as kept:
             found = [kept[f"leaf_{i}"] for i in range(len(leaves))]
             history, errors = kept["history"], list(zip(kept["error_steps"].tolist(), kept["errors"]))
-            spent = float(kept["spent"])
+            spent, memory = float(kept["spent"]), int(kept["memory"]) or None
         for old, new in zip(found, leaves):
             if old.shape != new.shape or old.dtype != new.dtype:
                 raise InputError(
                     f"resume: the state in {self.path} does not fit this network: repeat the settings it was started with"
                 )
         state = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
-        return state, [history] if history.size else [], errors, spent
+        return state, [history] if history.size else [], errors, spent, memory
 
     # --- results -------------------------------------------------------------------------------------------------
 

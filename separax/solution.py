@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,8 @@ from .memory import check_fits
 from .networks import SeparableNetwork
 from .problem import Problem
 from .recipe import Recipe
-from .separable import Separable, columns
+from .separable import Separable, add_up, columns
+from .shapes import Shape
 from .sources import Place, SeparableSource, sources
 
 SLAB = {True: 2**22, False: 2**15}  # points evaluated at once, separable or not
@@ -98,8 +100,9 @@ class View:
     def _cast(self, place: AnyPlace) -> AnyPlace:
         return jax.tree.map(lambda a: jnp.asarray(a, self.recipe.dtype), place)
 
-    def _values(self, place: Place) -> dict[str, Array]:
+    def _values(self, place: Place, model: Model | None = None) -> dict[str, Array]:
         """On any place, slab by slab along its first dimension where it is large."""
+        model = self.model if model is None else model
         with self._precision():
             place = self._cast(place)
             total = math.prod(place.shape)
@@ -108,8 +111,15 @@ class View:
                 2 * total * np.dtype(self.recipe.dtype).itemsize,
                 "evaluate fewer points at a time",
             )
-            parts = [self._evaluate(self.model, slab) for slab in slabs(place, SLAB[self._is_separable()])]
+            parts = [self._inside(self._evaluate(model, slab), slab) for slab in slabs(place, SLAB[self._is_separable()])]
             return parts[0] if len(parts) == 1 else {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
+
+    def _inside(self, values: dict[str, Array], place: Place) -> dict[str, Array]:
+        """Nothing is said about what is outside the problem's shape."""
+        if self.problem.shape is None:
+            return values
+        mask = self.problem.shape.mask(place.arrays())
+        return {k: jnp.where(mask, v, jnp.nan) for k, v in values.items()}
 
     def _out(self, values: Mapping[str, Any]) -> Any:
         return next(iter(values.values())) if len(values) == 1 else values
@@ -196,18 +206,21 @@ class View:
             source, found = self._on(self.model, lattice)
             out = {}
             for k, expression in found.items():
-                left = _integral(source, expression, lattice, gone)
+                left = _integral(source, expression, lattice, gone, self.problem.shape)
                 out[k] = jnp.squeeze(left, tuple(sum(box.axes[j] not in gone for j in range(i)) for i in dropped))
         return self._out(out)
 
 
-def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[str]) -> Array:
-    if isinstance(source, SeparableSource) and isinstance(expression, Field) and expression.linear and expression._known is None:
+def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[str], shape: Shape | None) -> Array:
+    formal = isinstance(expression, Field) and expression.linear and expression._known is None
+    if isinstance(source, SeparableSource) and formal and shape is None:
         factors = (c[None] for c in columns(source.parts(expression._terms)))
         left = Separable(lattice.axes, factors, lattice.weights).integral(*gone)
         return left.values() if isinstance(left, Separable) else left
     check_fits("the lattice of this integral", math.prod(lattice.shape) * 8, "use fewer points=")
     values = values_of(expression, source.shape, "of")
+    if shape is not None:
+        values = jnp.where(shape.mask(lattice.arrays()), values, 0.0)
     for axis in sorted(gone, key=lattice.axes.index, reverse=True):
         place = lattice.axes.index(axis)
         weights = lattice.weights[place]
@@ -268,11 +281,14 @@ class Solution(View):
         """The L2 norm √∫u² of each field: from the factors, without a lattice."""
         with self._precision():
             rule = quadrature(self.problem.box, points, self.recipe.dtype)
-            if self._is_separable():
+            if self._is_separable() and self.problem.shape is None:
                 found = self.separable(rule)
                 return {k: float(u.norm()) for k, u in found.items()} if isinstance(found, dict) else float(found.norm())
             return self._out(
-                {k: float(jnp.sqrt(rule.mean(v * v) * self.problem.box.volume)) for k, v in self._values(rule).items()}
+                {
+                    k: float(jnp.sqrt(rule.mean(jnp.nan_to_num(v) ** 2) * self.problem.box.volume))
+                    for k, v in self._values(rule).items()
+                }
             )
 
     # --- errors ------------------------------------------------------------------------------------------------
@@ -301,18 +317,14 @@ class Solution(View):
                 f"relative_l2: there is no field {field!r}; the fields are {listed(problem.fields)}.{nearest(field, problem.fields)}"
             )
         lattice = self._lattice((), coordinates)[0] if coordinates else error_lattice(problem, CHECKED[self._is_separable()])
-        with self._precision():
-            lattice = self._cast(lattice)
-            true = reference_on(problem, reference, lattice)
-            ours = self._values(lattice)
-        difference = size = 0.0
-        number = 0
-        for name in [field] if field else list(true):
-            u, v = np.asarray(ours[name], np.float64), np.asarray(true[name], np.float64)
-            difference += float(np.sum((u - v) ** 2))
-            size += float(np.sum(v**2))
-            number += v.size
-        return difference, size, number
+        with self._precision(), on_host() as host:
+            lattice = to_host(self._cast(lattice), host)
+            true = to_host(reference_on(problem, reference, lattice), host)
+            ours = self._values(lattice, to_host(self.model, host))
+            names = [field] if field else list(true)
+            wide = [{k: jnp.asarray(v[k], jnp.float64) for k in names} for v in (ours, true)]
+            difference, size, number = squares(problem, lattice, *wide)
+        return float(difference), float(size), int(number)
 
     def __repr__(self) -> str:
         error = f", relative_l2={self.relative_l2():.2e}" if self.problem.reference is not None else ""
@@ -324,6 +336,8 @@ class Ensemble(Sequence):
 
     def __init__(self, solutions: Sequence[Solution]):
         self.solutions = tuple(solutions)
+        for solution in self.solutions[1:]:  # they differ in their parameters alone: one compiled evaluation serves all
+            solution._evaluate = self.solutions[0]._evaluate
 
     def __len__(self) -> int:
         return len(self.solutions)
@@ -361,6 +375,29 @@ def slabs(place: Place, most: int) -> Sequence[Place]:
 def error_lattice(problem: Problem, most: int) -> Lattice:
     """The regular lattice on which errors are measured: up to 256 points per axis, `most` in all."""
     return problem.box.lattice(max(2, min(256, int(most ** (1 / problem.box.dimension) + 1e-9))))
+
+
+@contextlib.contextmanager
+def on_host() -> Iterator[Any]:
+    """Errors are measured on the processor: a lattice of a million points takes it a moment, where a GPU's compiler takes
+    several seconds before it begins."""
+    host = jax.local_devices(backend="cpu")[0]
+    with jax.default_device(host):
+        yield host
+
+
+def to_host(tree: Any, host: Any) -> Any:
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, host) if eqx.is_array(leaf) else leaf, tree)
+
+
+def squares(
+    problem: Problem, lattice: Lattice, ours: Mapping[str, Array], true: Mapping[str, Array]
+) -> tuple[Array, Array, Array]:
+    """Σ (û - u)², Σ u² and the number of values, over the fields in `true` and the part of a lattice inside the shape."""
+    here = jnp.ones((), bool) if problem.shape is None else problem.shape.mask(lattice.arrays())
+    difference = add_up(jnp.sum(jnp.where(here, ours[k] - v, 0.0) ** 2) for k, v in true.items())
+    size = add_up(jnp.sum(jnp.where(here, v, 0.0) ** 2) for v in true.values())
+    return difference, size, len(true) * jnp.sum(jnp.broadcast_to(here, lattice.shape))
 
 
 def reference_on(problem: Problem, reference: Any, lattice: Lattice) -> dict[str, Array]:

@@ -27,7 +27,7 @@ from .recipe import Recipe
 from .report.record import environment
 from .runs import Run
 from .solution import Ensemble, History, Solution, Timing, View, error_lattice, reference_on
-from .training import LOOK, Trainer
+from .training import LOOK, Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
 SAVE_SECONDS = 30.0  # between two saves of the state
@@ -92,7 +92,7 @@ def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str
         "equation": problem.fingerprint(),
         "recipe": re.sub(r" at 0x[0-9a-f]+", "", repr(recipe)),
         "points": recipe.counts(problem.box),
-        "steps": recipe.steps,
+        "steps": recipe.total_steps,
         "precision": recipe.precision,
         "seeds": list(seeds),
     }
@@ -134,38 +134,77 @@ class Interrupt:
 
 
 class Session:
-    """One run from its first launch to its solution."""
+    """One run from its first launch to its solution, stage after stage."""
 
     def __init__(self, trainer: Trainer, seeds: Sequence[int], run: Run | None, interrupt: Interrupt):
         self.trainer, self.loss, self.seeds, self.run, self.interrupt = trainer, trainer.loss, list(seeds), run, interrupt
         self.several = trainer.seeds is not None
-        keys = jax.vmap(jax.random.key)(jnp.asarray(self.seeds)) if self.several else jax.random.key(self.seeds[0])
-        self.state = self.trainer.init(keys)
         self.records: list[np.ndarray] = []
         self.errors: list[tuple[int, Any]] = []
-        self.spent = 0.0
+        self.spent = self.compiling = 0.0
+        self.bytes: int | None = None
         self.trouble: str | None = None
-        self._resume()
-        self.launch = self.trainer.compile(self.state)
+        self.launch: Compiled | None = None  # compiled when it is needed: a finished stage is not
+        self.state = self._first_state()
+
+    def _first_state(self) -> TrainState:
+        """A fresh state, or the one that the run's folder holds."""
+        keys = jax.vmap(jax.random.key)(jnp.asarray(self.seeds)) if self.several else jax.random.key(self.seeds[0])
+        stage = self.run.saved_stage() if self.run is not None else None
+        if self.run is None or stage is None:
+            return self.trainer.init(keys)
+        if stage > 0:
+            self.trainer = Trainer(self.loss, self.trainer.seeds, stage)
+        state, self.records, self.errors, self.spent, self.bytes = self.run.load_state(self.trainer.like(keys))
+        return state
+
+    def _compiled(self) -> Compiled:
+        """This stage's launch. A run's compiling is the sum over its stages, its memory that of the largest."""
+        if self.launch is None:
+            self.launch = self.trainer.compile(self.state)
+            self.compiling += self.launch.seconds
+            self.bytes = max((b for b in (self.bytes, self.launch.bytes) if b is not None), default=None)
+        return self.launch
 
     @property
     def step(self) -> int:
         return int(np.max(self.state.step))
 
     def go(self, report: Callable[..., Any]) -> None:
-        """Launch after launch until the last step, an interrupt or trouble."""
-        steps, length = self.loss.recipe.steps, self.trainer.round
+        """Stage after stage until the last step, an interrupt or trouble."""
         watch = self._watch()
-        step = begun = self.step
+        begun = self.step
+        while True:
+            self._launches(report, watch)
+            stopped = self.step < self.trainer.stage.end or self.interrupt.asked or self.trouble is not None
+            if stopped or self.step == self.loss.recipe.total_steps:
+                break
+            self._next()
+        if self.step > begun:
+            self._save()
+
+    def _next(self) -> None:
+        """On to the next stage."""
+        self.compiling += self.trainer.seconds
+        self.trainer = Trainer(self.loss, self.trainer.seeds, self.trainer.stage.number + 1)
+        self.state, self.launch = self.trainer.begin(self.state), None
+
+    def _launches(self, report: Callable[..., Any], watch: Callable[[Any, int], float] | None) -> None:
+        """Launch after launch until the stage's last step, an interrupt or trouble."""
+        stage, length = self.trainer.stage, self.trainer.round
+        steps, step = self.loss.recipe.total_steps, self.step
         rounds, saved, rate = 1, time.perf_counter(), 0.0
-        while step < steps and not self.interrupt.asked and self.trouble is None:
-            rounds = min(rounds, self.trainer.held, (steps - step) // length)
+        while step < stage.end and not self.interrupt.asked and self.trouble is None:
+            rounds = min(rounds, self.trainer.held, (stage.end - step) // length)
+            launch = self._compiled()
             started = time.perf_counter()
-            self.state, record = self.launch(self.state, rounds)
+            self.state, record = launch(self.state, rounds)
             took = time.perf_counter() - started
             self._keep(record, step)
             step += rounds * length
             self.spent += took
+            if step == stage.end:  # at once, so that a state at the end of its stage is always a closed one
+                self.state = self.trainer.close(self.state)
             rate = rounds * length / took if not rate else 0.7 * rate + 0.3 * rounds * length / took
             error = watch(self.state.best, step) if watch else None
             self._report(report, step=step, steps=steps, loss=float(np.median(record[..., -1, -1])), error=error, rate=rate)
@@ -173,8 +212,6 @@ class Session:
             if time.perf_counter() - saved > SAVE_SECONDS:
                 self._save()
                 saved = time.perf_counter()
-        if step > begun:
-            self._save()
 
     def _report(self, report: Callable[..., Any], **now: Any) -> None:
         try:
@@ -183,15 +220,10 @@ class Session:
             self._save()  # a callback may raise whatever it likes; the run is kept
             raise
 
-    def _resume(self) -> None:
-        kept = self.run.load_state(self.state) if self.run is not None else None
-        if kept is not None:
-            self.state, self.records, self.errors, self.spent = kept
-
     def _keep(self, record: np.ndarray, start: int) -> None:
-        """The history, thinned to every look; and the first loss that is not finite."""
+        """The history, thinned to every look of a stage; and the first loss that is not finite."""
         bad = ~np.isfinite(record)
-        steps = start + np.arange(record.shape[-2])
+        steps = start - self.trainer.stage.start + np.arange(record.shape[-2])
         self.records.append(record[..., steps % LOOK == 0, :])
         hopeless = np.all(np.any(bad[..., -1], axis=-1))  # with several seeds: when none is left
         if hopeless:
@@ -203,7 +235,7 @@ class Session:
 
     def _save(self) -> None:
         if self.run is not None:
-            self.run.save_state(self.state, self.records, self.errors, self.spent)
+            self.run.save_state(self.trainer.stage.number, self.state, self.records, self.errors, self.spent, self.bytes)
             self.run.save_best(self.state.best)
 
     def _watch(self) -> Callable[[Any, int], float] | None:
@@ -238,7 +270,7 @@ class Session:
         nothing = np.zeros((len(self.seeds), 0, len(names) + 1)) if self.several else np.zeros((0, len(names) + 1))
         table = self._one(np.concatenate([nothing, *self.records], axis=-2), i)
         history = History(
-            np.arange(0, done, LOOK)[: len(table)],
+            np.concatenate([np.arange(s.start, s.end, LOOK) for s in self.loss.recipe.stages])[: len(table)],
             {name: table[:, k] for k, name in enumerate(names)},
             table[:, -1],
             np.array([step for step, _ in self.errors], int),
@@ -249,12 +281,12 @@ class Session:
             self.loss.recipe,
             self.trainer.model(self._one(self.state.best, i)),
             history=history,
-            timing=Timing(self.launch.seconds, self.spent, done),
+            timing=Timing(self.compiling + self.trainer.seconds, self.spent, done),
             seed=self.seeds[i],
             best_step=int(self._one(self.state.best_step, i)),
             best_loss=float(self._one(self.state.best_loss, i)),
-            memory_bytes=self.launch.bytes,
-            interrupted=done < self.loss.recipe.steps,
+            memory_bytes=self.bytes,
+            interrupted=done < self.loss.recipe.total_steps,
             run_dir=self.run.path if self.run is not None else None,
         )
 

@@ -1,10 +1,15 @@
 """The training engine: many steps per launch, host work only between launches.
 
-    launch ─► rounds ─► looks (on one draw of points, with one check for the best parameters) ─► steps
+    stage (of one optimiser) ─► launches ─► rounds ─► looks (on one draw of points, with one check for the best) ─► steps
 
-A launch is one compiled program whose number of rounds is an argument, so that a run compiles once whatever its number
+A launch is one compiled program whose number of rounds is an argument, so that a stage compiles once whatever its number
 of steps, and a launch can be as long as the time between two screen updates. Everything a step needs is a function of
 the state and its step number: a run stopped between launches and continued is the run that was never stopped.
+
+The best parameters are those of the lowest training loss, looked for every few steps and once more after a stage's last
+step. A stage begins from the best of the one before, with a fresh optimiser, on new points. A loss on other points is
+another loss, so the stage first measures its start on its own points; only what is lower than that there replaces it. A
+stage that finds nothing better leaves what it was given.
 """
 
 from __future__ import annotations
@@ -49,36 +54,88 @@ class TrainState(eqx.Module):
 
 
 class Trainer:
-    """Compiles and runs the launches of one loss, for one seed or for several at once."""
+    """Compiles and runs the launches of one stage of a loss' recipe, for one seed or for several at once."""
 
-    def __init__(self, loss: Loss, seeds: int | None = None):
-        recipe = loss.recipe
-        self.loss, self.seeds, self.steps = loss, seeds, recipe.steps
-        self.every = recipe.sampler.every
-        # rounds must divide the run, so that every launch is made of whole ones; looks must divide rounds and draws
-        self.round = math.gcd(recipe.steps, ROUND)
-        longest = LOOK if recipe.steps >= ROUND else 1
+    def __init__(self, loss: Loss, seeds: int | None = None, stage: int = 0):
+        self.loss, self.seeds, self.stage = loss, seeds, loss.recipe.stages[stage]
+        steps, self.every, self.searches = self.stage.steps, self.stage.every, self.stage.optimiser.searches
+        # rounds must divide the stage, so that every launch is made of whole ones; looks must divide rounds and draws
+        self.round = math.gcd(steps, ROUND)
+        longest = LOOK if steps >= ROUND else 1
         self.look = max(n for n in range(1, longest + 1) if self.round % n == 0 and (self.every or n) % n == 0)
+        if self.searches:  # the terms are known where a look begins, so the history must find them there
+            self.look = math.gcd(self.look, LOOK)
         self.held = max(1, HELD // self.round)
-        self.optimiser: Any = recipe.optimiser.transform(recipe.steps)
-        self.traces = 0  # how often the launch was traced: once per run
+        self.optimiser: Any = self.stage.optimiser.transform(steps)
+        self.traces = 0  # how often the launch was traced: once per stage
+        self.seconds = 0.0  # of its first and last look: nearly all of it compiling
         self._whole: Callable[[Array], Model] = _not_yet
+
+    # --- what happens once in a stage ----------------------------------------------------------------------------
 
     def init(self, key: PRNGKeyArray) -> TrainState:
         """A fresh state; with several seeds, `key` holds one key each."""
-        build = self._init if self.seeds is None else jax.vmap(self._init)
-        return jax.jit(build)(key)
+        return jax.jit(self._each(self._init))(key)
+
+    def like(self, key: PRNGKeyArray) -> Any:
+        """Shapes and types of this stage's states."""
+        return jax.eval_shape(self._each(self._init), key)
+
+    def begin(self, before: TrainState) -> TrainState:
+        """The first state of this stage, from the last one of the stage before."""
+        self.like(jax.random.key(0) if self.seeds is None else jax.random.split(jax.random.key(0), self.seeds))
+        return self._once(self._begin, before)
+
+    def close(self, state: TrainState) -> TrainState:
+        """A last look: at the parameters the last step left, on the points it saw."""
+        return self._once(self._close, state)
+
+    def _each(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function if self.seeds is None else jax.vmap(function)
+
+    def _once(self, function: Callable[..., TrainState], argument: Any) -> TrainState:
+        started = time.perf_counter()
+        out = jax.block_until_ready(jax.jit(self._each(function))(argument))
+        self.seconds += time.perf_counter() - started
+        return out
 
     def _init(self, key: PRNGKeyArray) -> TrainState:
         k_model, k_points = jax.random.split(key)
         arrays, static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, k_model), eqx.is_array)
         model, unravel = ravel_pytree(arrays)
         self._whole = lambda params: eqx.combine(unravel(params), static)
-        dtype = self.loss.recipe.dtype
-        return TrainState(
-            model, self.optimiser.init(model), jax.random.key_data(k_points), jnp.zeros((), jnp.int32),
-            model, jnp.asarray(jnp.inf, dtype), jnp.zeros((), jnp.int32),
-        )  # fmt: skip
+        none = jnp.zeros((), jnp.int32)
+        state = TrainState(
+            model, None, jax.random.key_data(k_points), none, model, jnp.asarray(jnp.inf, self.loss.recipe.dtype), none
+        )
+        if self.searches:
+            return self._begin(state)
+        return dataclasses.replace(state, optimiser=self.optimiser.init(model))
+
+    def _begin(self, before: TrainState) -> TrainState:
+        start = before.best
+        places = self._draw(before.key, self.stage.start)
+        if self.searches:
+            (total, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places)
+            optimiser = self.optimiser.init(start, total, gradient)
+        else:
+            total, optimiser = self._value(start, places)[0], self.optimiser.init(start)
+        # two copies, because a launch takes over the memory of its argument
+        return TrainState(jnp.copy(start), optimiser, before.key, before.step, jnp.copy(start), total, before.best_step)
+
+    def _close(self, state: TrainState) -> TrainState:
+        total, _ = self._value(state.model, self._draw(state.key, self.stage.end - 1))
+        return self._compared(state, state, total)
+
+    def _compared(self, state: TrainState, seen: TrainState, total: Array) -> TrainState:
+        """`state` with the best parameters so far, where those of `seen` have a loss of `total`; NaN is not better."""
+        better = total < state.best_loss
+        return dataclasses.replace(
+            state,
+            best=jnp.where(better, seen.model, state.best),
+            best_loss=jnp.where(better, total, state.best_loss),
+            best_step=jnp.where(better, seen.step, state.best_step),
+        )
 
     def model(self, params: Float[Array, " parameters"]) -> Model:
         """Parameters as they stand in a state, made a network again."""
@@ -90,12 +147,20 @@ class Trainer:
         terms = self.loss(self.model(params), places)
         return self.loss.total(terms), terms
 
-    def _draw(self, state: TrainState) -> Any:
-        number = state.step // self.every if self.every else jnp.zeros((), jnp.int32)
-        return self.loss.draw(jax.random.wrap_key_data(state.key), number)
+    def _draw(self, key: Array, step: Any) -> Any:
+        """The points of a step."""
+        number = (step - self.stage.start) // self.every if self.every else 0
+        return self.loss.draw(jax.random.wrap_key_data(key), jnp.asarray(self.stage.draw + number, jnp.int32))
 
     def _look(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
-        """Some steps on one draw of points; returns every step's terms."""
+        """Some steps on one draw of points; returns every step's terms and total."""
+        params, optimiser, record = (self._searched if self.searches else self._stepped)(state, places)
+        after = dataclasses.replace(state, model=params, optimiser=optimiser, step=state.step + self.look)
+        # the first loss of a look belongs to the parameters it began with
+        return self._compared(after, state, record[0, -1]), record
+
+    def _stepped(self, state: TrainState, places: Any) -> tuple[Array, Any, Array]:
+        """Steps along one gradient each."""
 
         def step(carry, _):
             params, optimiser = carry
@@ -105,20 +170,29 @@ class Trainer:
             return (params, optimiser), jnp.append(terms, total)
 
         (params, optimiser), record = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
-        # the first loss of a look belongs to the parameters it began with; NaN is not better
-        total = record[0, -1]
-        better = total < state.best_loss
-        best = jnp.where(better, state.model, state.best)
-        best_loss, best_step = jnp.where(better, total, state.best_loss), jnp.where(better, state.step, state.best_step)
-        return TrainState(params, optimiser, state.key, state.step + self.look, best, best_loss, best_step), record
+        return params, optimiser, record
+
+    def _searched(self, state: TrainState, places: Any) -> tuple[Array, Any, Array]:
+        """Steps of an optimiser that evaluates the loss itself. It knows the total where it is, but not the terms: those are
+        evaluated once, where the look begins, and stand for all of it."""
+        first, terms = self._value(state.model, places)
+
+        def step(carry, _):
+            params, optimiser = carry
+            total = optimiser.value.astype(params.dtype)
+            return self.optimiser.update(params, optimiser, lambda at: self._value(at, places)[0]), total
+
+        (params, optimiser), totals = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
+        totals = totals.at[0].set(first)
+        return params, optimiser, jnp.concatenate([jnp.broadcast_to(terms, (self.look, len(terms))), totals[:, None]], 1)
 
     def _round(self, state: TrainState) -> tuple[TrainState, Array]:
         """Look after look, on one draw of points for all of them or on one for each."""
         once = self.every is None or self.every % self.round == 0
-        kept = self._draw(state) if once else None
+        kept = self._draw(state.key, state.step) if once else None
 
         def look(state, _):
-            return self._look(state, kept if once else self._draw(state))
+            return self._look(state, kept if once else self._draw(state.key, state.step))
 
         state, record = lax.scan(look, state, None, length=self.round // self.look)
         return state, record.reshape(self.round, -1)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from ..errors import one_of
+from .diffusion import DIFFUSION
+from .diffusion_5d import DIFFUSION_5D
 from .entry import RECIPES, Entry
+from .flow_mixing import FLOW_MIXING
 from .helmholtz import HELMHOLTZ
 from .klein_gordon import KLEIN_GORDON
+from .klein_gordon_3d import KLEIN_GORDON_3D
+from .poisson_lshape import POISSON_LSHAPE
 
-CATALOGUE: dict[str, Entry] = {entry.name: entry for entry in (HELMHOLTZ, KLEIN_GORDON)}
+CATALOGUE: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (DIFFUSION, HELMHOLTZ, KLEIN_GORDON, KLEIN_GORDON_3D, DIFFUSION_5D, FLOW_MIXING, POISSON_LSHAPE)
+}
 
 
 def find(name: str) -> Entry:

@@ -31,21 +31,38 @@ class Entry:
         return self.problem(recipe), self.recipe(recipe, network)
 
 
-def paper_network(name: str) -> SPINN | PINN:
+def paper_network(name: str, rank: int = 32) -> SPINN | PINN:
     """The paper's networks for its three- and four-axis equations, as its released code has them: raw coordinates, tanh,
     64/32 for the separable ones and 128 for the pointwise ones. "4 hidden layers" are three dense tanh layers of the plain
     separable network and four tanh levels of the modified one; the baseline's five are four in the code."""
     depth = {"spinn": 3, "spinn-mod": 4, "pinn": 4, "pinn-mod": 5}[name]
-    size = {"rank": 32, "width": 64} if name.startswith("spinn") else {"width": 128}
+    size = {"rank": rank, "width": 64} if name.startswith("spinn") else {"width": 128}
     return NETWORKS[name](depth=depth, scaled=False, **size)
 
 
-def paper_recipe(name: str, faces: Mapping[str, int]) -> Recipe:
-    """Adam at 1e-3 for 50,000 steps, 64 points per axis redrawn every 100 steps, all weights 1.
+def paper_recipe(
+    name: str,
+    faces: Mapping[str, int],
+    *,
+    rank: int = 32,
+    points: int | None = None,
+    steps: int = 50_000,
+    weights: Mapping[str, float] | None = None,
+    averaged: bool = False,
+) -> Recipe:
+    """Adam at 1e-3 for 50,000 steps, 64 points per axis redrawn every 100 steps, all weights 1 unless given.
 
     `faces` are the conditions on several faces and their number: the paper adds the face means for separable networks but
-    averages over all boundary points for pointwise ones, so there the weights are divided.
+    averages over all boundary points for pointwise ones, so there the weights are divided; `averaged`: for both.
     """
-    weights = {} if name.startswith("spinn") else {term: 1 / n for term, n in faces.items()}
-    points = 64 if name != "pinn-mod" else 54
-    return Recipe(paper_network(name), points, 50_000, Adam(1e-3), Uniform(every=100), emphasis=1.0, weights=weights)
+    divided = averaged or not name.startswith("spinn")
+    all_weights = dict(weights or {})
+    if divided:
+        all_weights |= {term: all_weights.get(term, 1.0) / n for term, n in faces.items()}
+    points = points or (64 if name != "pinn-mod" else 54)
+    return Recipe(paper_network(name, rank), points, steps, Adam(1e-3), Uniform(every=100), emphasis=1.0, weights=all_weights)
+
+
+def small_pointwise(name: str, points: int = 16) -> Recipe:
+    """A pointwise network that a laptop can train: what `best` means for a baseline."""
+    return Recipe(NETWORKS[name](width=64, depth=4), points, 10_000, Adam(2e-3, "cosine"))

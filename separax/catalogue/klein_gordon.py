@@ -19,7 +19,7 @@ from ..networks import NETWORKS
 from ..optimisers import Adam
 from ..problem import Problem
 from ..recipe import Recipe
-from .entry import Entry, paper_recipe
+from .entry import Entry, paper_recipe, small_pointwise
 
 
 def exact(t, x, y):
@@ -43,7 +43,7 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if name == "paper":
         return paper_recipe(network, {"dirichlet": 4})
     if network.startswith("pinn"):
-        return Recipe(NETWORKS[network](width=64, depth=4), 16, 10_000, Adam(2e-3, "cosine"))
+        return small_pointwise(network)
     # the solution oscillates along t and is nearly linear along x and y: quadrature points where they are needed
     points = {"t": 64, "x": 16, "y": 16}
     return Recipe(

@@ -1,5 +1,29 @@
-"""Optimisers, one file each."""
+"""Optimisers, one file each. A recipe has one, or several that follow each other.
+
+An optimiser has `steps`, its own number of them or None for the recipe's; `transform(steps)`, what it does in so many
+steps; and `searches`, whether it evaluates the loss itself:
+
+    searches   transform(steps) gives    a step
+    False      an optax transformation   takes one gradient, on whatever points there are
+    True       a `Search`                compares losses along a line, so its points must stay what they are
+"""
+
+from typing import Any, ClassVar, Protocol
 
 from .adam import Adam
+from .lbfgs import LBFGS
+from .search import Search
 
-__all__ = ["Adam"]
+
+class Optimiser(Protocol):
+    """What the engine asks of an optimiser."""
+
+    searches: ClassVar[bool]
+
+    @property
+    def steps(self) -> int | None: ...
+
+    def transform(self, steps: int) -> Any: ...
+
+
+__all__ = ["LBFGS", "Adam", "Optimiser", "Search"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import optax
 
@@ -22,17 +22,23 @@ class Adam:
             function step → rate.
         warmup: steps over which the rate rises from zero at the start.
         final: what is left of the rate at the end of an exponential schedule.
+        steps: how many, over which a schedule runs; None takes the recipe's.
     """
 
     rate: float = 1e-3
     schedule: Literal["constant", "cosine", "exponential"] | optax.Schedule = "constant"
     warmup: int = 0
     final: float = 1e-3
+    steps: int | None = None
+
+    searches: ClassVar[bool] = False
 
     def __post_init__(self):
         finite("Adam: rate", self.rate, positive=True)
         finite("Adam: final", self.final, positive=True)
         whole("Adam: warmup", self.warmup, 0)
+        if self.steps is not None:
+            object.__setattr__(self, "steps", whole("Adam: steps", self.steps))
         if not callable(self.schedule):
             one_of("Adam: schedule", self.schedule, SCHEDULES)
 
@@ -40,7 +46,7 @@ class Adam:
         if callable(self.schedule):
             return self.schedule
         if self.warmup >= steps:
-            raise InputError(f"Adam: warmup={self.warmup} is not shorter than the run of {steps} steps")
+            raise InputError(f"Adam: warmup={self.warmup} is not shorter than its {steps} steps")
         left = steps - self.warmup
         after = {
             "constant": lambda: optax.constant_schedule(self.rate),

@@ -1,0 +1,1 @@
+"""Our results beside the published ones: rows to run, their records, tables and figures."""

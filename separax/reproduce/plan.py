@@ -1,0 +1,117 @@
+"""Which rows to run: those the paper reports, cut down to what is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..catalogue import CATALOGUE
+from ..errors import InputError, listed, one_of, whole
+from ..networks import NETWORKS, SPINN
+from ..optimisers import LBFGS, Adam
+from ..problem import Problem
+from ..recipe import Recipe
+from .published import Published, published, seeds_of
+
+TUNED = "+lbfgs"  # what a network's name ends in where L-BFGS follows Adam
+LBFGS_STEPS = 1_000  # the paper says "a single outer loop", and not how many steps that is
+BASELINES = ("timed", "smallest", "all")
+BASELINE_SEEDS = 3
+POINTS = {"poisson-lshape": {"spinn-mod": 256, "pinn-mod": 64}}  # where the paper's table does not say
+
+
+@dataclass(frozen=True)
+class Job:
+    """A row to run: a network on a problem at a number of points per axis."""
+
+    problem: str
+    network: str
+    points: int
+    seeds: tuple[int, ...]
+    steps: int | None = None  # None: the recipe's
+    rank: int | None = None  # None: the recipe's
+    train: bool = True  # False: time and memory of a step alone
+
+    @property
+    def stem(self) -> str:
+        return f"{self.network}-{self.points}" + (f"-rank{self.rank}" if self.rank else "")
+
+    def path(self, folder: Path) -> Path:
+        return folder / self.problem / f"{self.stem}.json"
+
+    def make(self) -> tuple[Problem, Recipe]:
+        problem, recipe = CATALOGUE[self.problem].make("paper", self.network.removesuffix(TUNED))
+        changes: dict[str, object] = {"points": self.points}
+        if self.steps is not None:
+            changes["steps"] = self.steps
+        if self.rank is not None:
+            assert isinstance(recipe.network, SPINN)  # `plan` gives ranks to separable networks alone
+            changes["network"] = dataclasses.replace(recipe.network, rank=self.rank)
+        if self.network.endswith(TUNED):
+            assert isinstance(recipe.optimiser, Adam)
+            changes["optimiser"] = [recipe.optimiser, LBFGS(LBFGS_STEPS)]
+        return problem, dataclasses.replace(recipe, **changes)  # pyright: ignore[reportArgumentType]
+
+
+def plan(
+    problems: Sequence[str] = (),
+    *,
+    networks: Sequence[str] = (),
+    points: Sequence[int] = (),
+    seeds: int | None = None,
+    first_seed: int = 0,
+    steps: int | None = None,
+    ranks: Sequence[int] = (),
+    baselines: str = "smallest",
+) -> list[Job]:
+    """The jobs of a reproduction, cheapest problem by cheapest row.
+
+    Arguments:
+        problems: names; every problem of the catalogue with a published row if empty.
+        networks: which of spinn, spinn-mod, pinn, pinn-mod (and spinn-mod+lbfgs); all if empty.
+        points: per axis; the published ones if empty. Others than published may be asked for.
+        seeds: how many, trained at once; the paper's number if None, and three for the pointwise baselines.
+        first_seed: the seeds are first_seed, first_seed + 1, …
+        steps: of each run; the paper's if None.
+        ranks: instead of the tables, a study: the separable networks with each of these ranks.
+        baselines: train the pointwise networks at their "smallest" size, at "all" sizes, or only measure a step ("timed").
+    """
+    known = {row.network for row in published()} & {*NETWORKS, *(n + TUNED for n in NETWORKS)}
+    for name in problems:
+        one_of("problem", name, CATALOGUE)
+    for name in networks:
+        one_of("networks", name, sorted(known))
+    one_of("baselines", baselines, BASELINES)
+    if seeds is not None:
+        whole("seeds", seeds)
+    jobs: list[Job] = []
+    for name in problems or list(CATALOGUE):
+        rows = [row for row in published() if row.problem == name and row.network in (networks or known)]
+        for network in dict.fromkeys(row.network for row in rows):
+            sizes = _sizes(name, network, [row for row in rows if row.network == network], points)
+            pointwise = network.startswith("pinn")
+            chosen = seeds or (BASELINE_SEEDS if pointwise else seeds_of(name))
+            for size in sizes:
+                train = not pointwise or baselines == "all" or (baselines == "smallest" and size == min(sizes))
+                job = Job(name, network, size, tuple(range(first_seed, first_seed + chosen)), steps, None, train)
+                jobs += [job] if not ranks else _with_ranks(job, ranks)
+    if not jobs:
+        asked = listed([*problems, *networks, *map(str, points)])
+        raise InputError(f"reproduce: the paper has no row for {asked}: `separax reproduce --show` lists those it has")
+    return jobs
+
+
+def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int]) -> list[int]:
+    if points and not network.endswith(TUNED):
+        return sorted({whole("points", n) for n in points})
+    usual = POINTS.get(problem, {}).get(network)
+    found = {row.points if row.points is not None else usual for row in rows}
+    return sorted(n for n in found if n is not None and (not points or n in points))
+
+
+def _with_ranks(job: Job, ranks: Sequence[int]) -> list[Job]:
+    if job.network not in ("spinn", "spinn-mod"):
+        return []
+    return [dataclasses.replace(job, rank=whole("ranks", rank)) for rank in ranks]

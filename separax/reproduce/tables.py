@@ -1,0 +1,405 @@
+"""Published rows and ours side by side: in the terminal, in Markdown, as CSV; and tables kept up to date inside documents.
+
+Times and memory are of different machines and counted differently (`CAVEAT`), so they say how much a user gets, not how much of
+it is due to the method.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError, listed, nearest
+from ..runs import write
+from .published import DEVICE, Published, seeds_of, steps_of
+from .records import Record
+from .statistics import Interval, interval
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+MISSING = "–"
+WITHIN = 1.25  # up to this ratio a row counts as reproduced
+CAVEAT = (
+    f"Ratio: ours over published, below 1 is better. ±: 70 % confidence interval of the mean over seeds. Published times and memory "
+    f"are of one {DEVICE}, memory with all that the framework holds; ours are of the device named, memory of a step beyond the "
+    f"parameters."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published row and a record of ours, either of which may be missing."""
+
+    problem: str
+    network: str
+    points: int | None
+    axes: int
+    published: Published | None = None
+    record: Record | None = None
+
+    @property
+    def total(self) -> int | None:
+        """Points in all."""
+        if self.points is not None:
+            return self.points**self.axes
+        return self.published.total_points if self.published else None
+
+    def _ours(self, name: str) -> Any:
+        return None if self.record is None else self.record[name]
+
+    @property
+    def relative_l2(self) -> Interval | None:
+        values = self._ours("relative_l2")
+        return None if values is None else interval(values)
+
+    @property
+    def rmse(self) -> Interval | None:
+        values = self._ours("rmse")
+        return None if values is None else interval(values)
+
+    @property
+    def ratio(self) -> float | None:
+        """Our relative L2 error over the published one: below 1 is better."""
+        ours = self.relative_l2
+        return None if ours is None or self.published is None else ours.mean / self.published.relative_l2
+
+    @property
+    def ms_per_step(self) -> float | None:
+        return self._ours("ms_per_step")
+
+    @property
+    def faster(self) -> float | None:
+        """How many times less time a step takes than the published one."""
+        if self.ms_per_step is None or self.published is None or self.published.ms_per_step is None:
+            return None
+        return self.published.ms_per_step / self.ms_per_step
+
+    @property
+    def memory_mb(self) -> float | None:
+        return self._ours("memory_mb") if self._ours("status") != "skipped" else None
+
+    @property
+    def short(self) -> list[str]:
+        """In which ways less was run than published."""
+        if self.record is None or self.record["status"] != "done":
+            return []
+        notes, seeds, steps = [], seeds_of(self.problem), steps_of(self.problem)
+        if len(self.record["seeds"]) < seeds:
+            notes.append(f"{_plural(len(self.record['seeds']), 'seed')} of {seeds}")
+        if steps is not None and self.record["steps"] < steps:
+            notes.append(f"{self.record['steps']:,} steps of {steps:,}")
+        return notes
+
+    @property
+    def notes(self) -> str:
+        """What a reader must know to compare this row."""
+        if self.record is None:
+            return "not run"
+        status, note = self.record["status"], " ".join(self.record["note"].split())
+        if status == "skipped":
+            return f"skipped: {note}"
+        notes = [*self.short] if status == "done" else ["timed only"]
+        notes += [f"{self.record['recipe']} recipe"] if self.record["recipe"] != "paper" else []
+        notes += [self.record["precision"]] if self.record["precision"] != "float32" else []
+        return "; ".join([*notes, note] if note else notes)
+
+
+def compare(problem: str, records: Iterable[Record], published: Iterable[Published], recipe: str | None = "paper") -> list[Row]:
+    """The rows of one problem, published or only ours, by network in the paper's order and by points. `recipe`: whose records
+    (None: all). Records of a study of ranks are not rows of the paper's tables."""
+    ours = [r for r in records if r["problem"] == problem and recipe in (None, r["recipe"]) and "rank" not in r]
+    rows, used = [], set()
+    for theirs in published:
+        if theirs.problem != problem:
+            continue
+        beside = [r for r in ours if theirs.about(r["network"], r["points"], r["axes"])]
+        used.update(id(r) for r in beside)
+        for record in beside or [None]:
+            points = theirs.points if record is None else record["points"]
+            rows.append(Row(problem, theirs.network, points, theirs.axes, theirs, record))
+    rows += [Row(problem, r["network"], r["points"], r["axes"], None, r) for r in ours if id(r) not in used]
+    order = {network: i for i, network in reversed(list(enumerate(row.network for row in rows)))}
+    return sorted(rows, key=lambda row: (order[row.network], row.total or 0))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One problem in numbers."""
+
+    problem: str
+    rows: int  # published
+    compared: int  # of these with an error of ours
+    full: int  # of these with the published seeds and steps
+    within: int  # of those compared, up to `WITHIN` times the published error
+    slowest: float | None  # smallest number of times faster
+    device_seconds: float  # compiling and training, all seeds together
+
+
+def summarise(rows: Sequence[Row]) -> list[Summary]:
+    """One summary per problem, in the order of the rows. A published row with several records counts by its worst."""
+    return [_summary(problem, [r for r in rows if r.problem == problem]) for problem in dict.fromkeys(r.problem for r in rows)]
+
+
+def _summary(problem: str, rows: Sequence[Row]) -> Summary:
+    beside: dict[Published, list[Row]] = {}
+    for row in rows:
+        if row.published is not None:
+            beside.setdefault(row.published, []).append(row)
+    compared = [found for group in beside.values() if (found := [row for row in group if row.ratio is not None])]
+    records = {id(row.record): row.record for row in rows if row.record is not None}.values()
+    return Summary(
+        problem=problem,
+        rows=len(beside),
+        compared=len(compared),
+        full=sum(not any(row.short for row in group) for group in compared),
+        within=sum(all((row.ratio or 0.0) <= WITHIN for row in group) for group in compared),
+        slowest=min((row.faster for row in rows if row.faster is not None), default=None),
+        device_seconds=sum((r["train_seconds"] or 0.0) + (r["compile_seconds"] or 0.0) for r in records),
+    )
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """Words in rows and columns; how it is drawn is decided last. `headings` have two parts, `notes` one entry per row;
+    `extra` columns are for pages, which are wider than terminals."""
+
+    title: str
+    headings: Sequence[tuple[str, str]]
+    cells: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    caption: str = ""
+    left: frozenset[int] = frozenset({0})  # columns of words
+    extra: frozenset[int] = frozenset()
+
+
+def problem_table(rows: Sequence[Row]) -> Table:
+    """All rows of one problem."""
+    headings = [("", "network"), ("", "points"), ("relative L2", "published"), ("relative L2", "ours"), ("", "ratio")]
+    headings += [("RMSE", "published"), ("RMSE", "ours"), ("ms/step", "published"), ("ms/step", "ours"), ("times", "faster")]
+    headings += [("MB", "published"), ("MB", "ours")]
+    caption = f"{CAVEAT} Ours: {_devices(rows)}."
+    title = " and ".join(dict.fromkeys(row.problem for row in rows))
+    return Table(title, headings, [_cells(row) for row in rows], [row.notes for row in rows], caption, extra=frozenset({5, 6}))
+
+
+def summary_table(rows: Sequence[Row]) -> Table:
+    """One line per problem, of the rows of all of them."""
+    headings = [
+        ("", "problem"),
+        ("published", "rows"),
+        ("rows", "compared"),
+        ("of these", "in full"),
+        ("of these", f"within {WITHIN} ×"),
+    ]
+    headings += [("slowest", "speed-up"), ("device", "seconds")]
+    cells = [
+        [s.problem, str(s.rows), str(s.compared), str(s.full), str(s.within), times(s.slowest), f"{s.device_seconds:,.0f}"]
+        for s in summarise(rows)
+    ]
+    caption = (
+        f"In full: with the published number of seeds and steps. Within: an error of at most {WITHIN} times the published one. "
+        f"Speed-up: of a step, ours on {_devices(rows)} over the published one on {DEVICE}."
+    )
+    return Table("summary", headings, cells, caption=caption)
+
+
+def _devices(rows: Sequence[Row]) -> str:
+    return listed(dict.fromkeys(r.record["environment"]["device"] for r in rows if r.record is not None))
+
+
+def _cells(row: Row) -> list[str]:
+    theirs = row.published
+    return [
+        row.network,
+        lattice(row.points, row.axes, theirs.total_points if theirs else None),
+        brief(theirs and theirs.relative_l2),
+        brief_interval(row.relative_l2),
+        brief(row.ratio),
+        brief(theirs and theirs.rmse),
+        brief(row.rmse and row.rmse.mean),
+        brief(theirs and theirs.ms_per_step),
+        brief(row.ms_per_step),
+        times(row.faster),
+        brief(theirs and theirs.memory_mb),
+        brief(row.memory_mb),
+    ]
+
+
+def rich_table(table: Table) -> RichTable:
+    """For a terminal of 120 columns. Notes are numbered and stand below."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
+    numbers = {note: str(i + 1) for i, note in enumerate(dict.fromkeys(filter(None, table.notes)))}
+    shown = [i for i in range(len(table.headings)) if i not in table.extra]
+    drawn = RichTable(
+        title=escape(table.title),
+        title_justify="left",
+        title_style="bold",
+        caption="\n".join([*(f"{number}  {escape(note)}" for note, number in numbers.items()), escape(table.caption)]),
+        caption_justify="left",
+        caption_style="dim",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    for i in shown:
+        words, heading = i in table.left, "\n".join(table.headings[i])
+        drawn.add_column(heading, justify="left" if words else "right", style="bold cyan" if words else None, no_wrap=True)
+    if numbers:
+        drawn.add_column("\nnote", justify="right", no_wrap=True)
+    for i, cells in enumerate(table.cells):
+        if table.notes and i and cells[0] != table.cells[i - 1][0]:
+            drawn.add_section()  # a gap between networks
+        drawn.add_row(*(escape(cells[k]) for k in shown), *([numbers.get(table.notes[i], "")] if numbers else []))
+    return drawn
+
+
+def markdown(table: Table) -> str:
+    """For documents, without the title; the notes are the last column."""
+    headings = [" ".join(filter(None, heading)) for heading in table.headings] + (["notes"] if table.notes else [])
+    rules = ["---" if i in table.left or name == "notes" else "---:" for i, name in enumerate(headings)]
+    rows = [[*cells, note] for cells, note in zip(table.cells, table.notes)] if table.notes else table.cells
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (headings, *rows)]
+    lines.insert(1, "|" + "|".join(rules) + "|")
+    return "\n".join([*lines, *(["", table.caption] if table.caption else [])])
+
+
+COLUMNS: dict[str, Callable[[Row], Any]] = {
+    "problem": lambda row: row.problem,
+    "network": lambda row: row.network,
+    "points": lambda row: row.points,
+    "axes": lambda row: row.axes,
+    "published_relative_l2": lambda row: row.published and row.published.relative_l2,
+    "relative_l2": lambda row: row.relative_l2 and row.relative_l2.mean,
+    "relative_l2_low": lambda row: row.relative_l2 and row.relative_l2.low,
+    "relative_l2_high": lambda row: row.relative_l2 and row.relative_l2.high,
+    "ratio": lambda row: row.ratio,
+    "published_rmse": lambda row: row.published and row.published.rmse,
+    "rmse": lambda row: row.rmse and row.rmse.mean,
+    "published_ms_per_step": lambda row: row.published and row.published.ms_per_step,
+    "ms_per_step": lambda row: row.ms_per_step,
+    "times_faster": lambda row: row.faster,
+    "published_memory_mb": lambda row: row.published and row.published.memory_mb,
+    "memory_mb": lambda row: row.memory_mb,
+    "seeds": lambda row: row.record and len(row.record["seeds"]),
+    "steps": lambda row: row.record and row.record["steps"],
+    "status": lambda row: row.record["status"] if row.record else "not run",
+    "device": lambda row: row.record and row.record["environment"]["device"],
+    "notes": lambda row: row.notes,
+}
+
+
+def csv_text(rows: Iterable[Row]) -> str:
+    """For other programs: every digit, and empty cells for what is missing."""
+    out = io.StringIO()
+    sheet = csv.writer(out, lineterminator="\n")
+    sheet.writerow(COLUMNS)
+    sheet.writerows([get(row) for get in COLUMNS.values()] for row in rows)
+    return out.getvalue()
+
+
+# --- numbers in words ----------------------------------------------------------------------------------------------
+
+
+def brief(value: float | None) -> str:
+    """Three digits."""
+    if value is None:
+        return MISSING
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
+
+
+def brief_interval(found: Interval | None) -> str:
+    if found is None or found.half is None:
+        return brief(found and found.mean)
+    return f"{brief(found.mean)} ± {found.half:.2g}"
+
+
+def times(value: float | None) -> str:
+    return MISSING if value is None else f"{brief(value)} ×"
+
+
+def lattice(points: int | None, axes: int, total: int | None = None) -> str:
+    """64³, or 2¹⁵ where only the total is known."""
+    if points is not None:
+        return f"{points}{_raised(axes)}"
+    power = total.bit_length() - 1 if total else 0
+    return MISSING if not total else f"2{_raised(power)}" if 2**power == total else f"{total:,}"
+
+
+def _raised(number: int) -> str:
+    return str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+# --- documents -----------------------------------------------------------------------------------------------------
+
+# markers stand on lines of their own, so that text may speak about them
+BEGIN = re.compile(r"^<!-- separax:(?P<name>[\w-]+) -->[ \t]*\r?$", re.MULTILINE)
+END = re.compile(r"^<!-- /separax -->[ \t]*\r?$", re.MULTILINE)
+
+
+def inject(markdown_file: str | os.PathLike[str], name: str, table_markdown: str) -> bool:
+    """Replaces what is between `<!-- separax:NAME -->` and `<!-- /separax -->`; returns whether the file changed."""
+    path, text = _document(markdown_file)
+    found = [part for part in _parts(path, text) if part[0] == name]
+    if not found:
+        names = [part[0] for part in _parts(path, text)]
+        raise InputError(
+            f"name: {path} has no place for {name!r} (it has {listed(names)}): write the lines <!-- separax:{name} --> and "
+            f"<!-- /separax --> there.{nearest(name, names)}"
+        )
+    if BEGIN.search(table_markdown) or END.search(table_markdown):
+        raise InputError(f"table_markdown: the table for {name!r} holds a marker line of its own: leave it out")
+    new = text
+    for _, start, end in reversed(found):  # from the end, so that the places before it stay where they are
+        new = new[:start] + _framed(table_markdown) + new[end:]
+    if new != text:
+        write(path, new.encode())
+    return new != text
+
+
+def stale(markdown_file: str | os.PathLike[str], tables: Mapping[str, str]) -> list[str]:
+    """The names of the places in a document that are not what `tables` (by name) say; a place of no table is one of them."""
+    path, text = _document(markdown_file)
+    return [n for n, start, end in _parts(path, text) if n not in tables or text[start:end] != _framed(tables[n])]
+
+
+def _document(markdown_file: str | os.PathLike[str]) -> tuple[Path, str]:
+    path = Path(markdown_file)
+    try:
+        return path, path.read_bytes().decode("utf-8")  # as it is, line ends too
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"markdown_file: {path} cannot be read ({error}): name a Markdown file") from None
+
+
+def _framed(table_markdown: str) -> str:
+    return f"\n{table_markdown.strip()}\n"
+
+
+def _parts(path: Path, text: str) -> list[tuple[str, int, int]]:
+    """The places for tables: name, start and end of what is between the markers."""
+    parts, after = [], 0
+    while begin := BEGIN.search(text, after):
+        end, following = END.search(text, begin.end()), BEGIN.search(text, begin.end())
+        if end is None or (following is not None and following.start() < end.start()):
+            raise InputError(
+                f"{path}: the place for {begin['name']!r} has no end: write the line <!-- /separax --> below its table"
+            )
+        parts.append((begin["name"], begin.end(), end.start()))
+        after = end.end()
+    return parts

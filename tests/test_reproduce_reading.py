@@ -1,0 +1,563 @@
+"""Records of rows, and what is made of them: statistics, tables, figures. All records here are made up."""
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from separax.errors import InputError
+from separax.reproduce import figures, tables
+from separax.reproduce.published import published
+from separax.reproduce.records import DamagedRecord, checksum, collect, read_record, seal, write_record
+from separax.reproduce.statistics import interval
+
+PROBLEMS = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")
+
+
+def made(problem="diffusion", network="spinn-mod", points=64, relative_l2=(0.003, 0.004, 0.005), **changes):
+    """A record that holds."""
+    axes, seeds = (4 if problem == "klein-gordon-3d" else 3), len(relative_l2)
+    steps = [100, 10_000, 50_000]
+    record = {
+        "schema": 1,
+        "problem": problem,
+        "network": network,
+        "points": points,
+        "axes": axes,
+        "recipe": "paper",
+        "steps": 50_000,
+        "seeds": list(range(seeds)),
+        "precision": "float32",
+        "relative_l2": list(relative_l2),
+        "rmse": [0.1 * e for e in relative_l2],
+        "loss": [1e-3] * seeds,
+        "best_step": [49_990] * seeds,
+        "train_seconds": 30.0,
+        "compile_seconds": 5.0,
+        "ms_per_step": 0.25,
+        "ms_per_step_together": 0.5,
+        "memory_mb": 12.5,
+        "memory_together_mb": 80.0,
+        "curve": {
+            "steps": steps,
+            "relative_l2": [[e * 50_000 / s for e in relative_l2] for s in steps],
+            "loss": [[1.0] * seeds] * 3,
+        },
+        "status": "done",
+        "note": "",
+        "settings": {"rate": 1e-3},
+        "environment": {"time": "2025-01-01T00:00:00+00:00", "device": "a device", "python": "3.11", "versions": {"jax": "0.10"}},
+        "command": "separax reproduce diffusion",
+    }
+    return record | changes
+
+
+def without_errors(status, **changes):
+    return made(**dict.fromkeys(("rmse", "loss", "best_step", "curve", "train_seconds", "compile_seconds"))) | {
+        "relative_l2": None,
+        "status": status,
+        **changes,
+    }
+
+
+def synthetic(problems=PROBLEMS, seeds=7):
+    """Records like those of a full run: a tenth of the time, errors near the published ones, noise over seeds."""
+    random = np.random.default_rng(0)
+    out = []
+    for row in (row for problem in problems for row in published(problem)):
+        if row.ms_per_step is None or row.points is None:
+            continue
+        errors = 0.8 * row.relative_l2 * np.exp(0.25 * random.standard_normal(seeds))
+        steps = np.linspace(250, 50_000, 200).astype(int)
+        falls = np.exp(-steps / 8_000)[:, None] * (1 - errors) + errors * np.exp(0.05 * random.standard_normal((200, seeds)))
+        curve = {"steps": steps.tolist(), "relative_l2": falls.tolist(), "loss": falls.tolist()}
+        out.append(
+            made(row.problem, row.network, row.points, errors.tolist(), curve=curve)
+            | {"ms_per_step": row.ms_per_step / 9, "memory_mb": row.memory_mb / 30}
+        )
+    return out
+
+
+def put(folder, *records):
+    return [write_record(folder / r["problem"] / f"{r['network']}-{r['points']}.json", r) for r in records]
+
+
+# --- published -----------------------------------------------------------------------------------------------------
+
+
+def test_published_rows_are_typed_and_complete():
+    rows = published()
+    assert len(rows) == 76
+    assert len(published("diffusion")) == 17
+    (row,) = published("klein-gordon-3d", "spinn-mod", 64)
+    assert (row.axes, row.relative_l2, row.rmse, row.ms_per_step, row.memory_mb) == (4, 0.0012, 0.0009, 10.96, 2172.0)
+    (row,) = [r for r in published("navier-stokes", "spinn-mod") if r.total_points == 2**18]
+    assert (row.points, row.window_minutes, row.total_minutes, row.spread, row.seeds, row.steps) == (
+        None,
+        9,
+        None,
+        0.0018,
+        3,
+        100_000,
+    )
+    assert published("navier-stokes-3d")[0].total_minutes == 15.33
+    assert published("poisson-lshape")[0].points is None
+    for row in rows:
+        assert 0 < row.relative_l2 < 1
+        assert row.source
+
+
+@pytest.mark.parametrize(("wanted", "words"), [({"problem": "helmholz"}, "helmholtz"), ({"network": "spin-mod"}, "spinn-mod")])
+def test_unknown_names_are_refused_with_the_nearest(wanted, words):
+    with pytest.raises(InputError, match=f"Did you mean '{words}'"):
+        published(**wanted)
+
+
+# --- statistics ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("count", "level", "quantile"),  # of Student's t, from printed tables
+    [(7, 0.70, 1.134), (2, 0.70, 1.963), (7, 0.95, 2.447), (11, 0.90, 1.812), (3, 0.50, 0.816)],
+)
+def test_interval_has_the_quantiles_of_student(count, level, quantile):
+    values = np.random.default_rng(1).normal(3.0, 2.0, count)
+    mean, low, high = interval(values, level)
+    spread = math.sqrt(sum((v - mean) ** 2 for v in values) / (count - 1) / count)
+    assert mean == pytest.approx(sum(values) / count)
+    assert (high - mean) / spread == pytest.approx(quantile, abs=1e-3)
+    assert (mean - low) / spread == pytest.approx(quantile, abs=1e-3)
+
+
+def test_interval_covers_the_mean_as_often_as_it_says():
+    draws = np.random.default_rng(2).normal(5.0, 3.0, (4000, 7))
+    found = [interval(draw) for draw in draws]
+    covered = np.mean([f.low <= 5.0 <= f.high for f in found])
+    assert covered == pytest.approx(0.70, abs=3 * math.sqrt(0.7 * 0.3 / 4000))
+
+
+def test_one_value_has_no_interval():
+    assert interval([0.5]) == (0.5, None, None)
+    assert interval([0.5]).half is None
+    assert interval([0.5, 0.5]) == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(("values", "level"), [([], 0.7), ([1.0, math.nan], 0.7), ([[1.0]], 0.7), ([1.0, 2.0], 1.0), ([1.0], 70)])
+def test_interval_refuses_what_has_none(values, level):
+    with pytest.raises(InputError, match="level" if values and values[0] == 1.0 and level != 0.7 else "values"):
+        interval(values, level)
+
+
+# --- records -------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    record = made(rank=16, note="über – “words”", settings={"nested": {"2": [1, 2.5, None, True]}})
+    (path,) = put(tmp_path, record)
+    assert path == tmp_path / "diffusion" / "spinn-mod-64.json"
+    found = read_record(path)
+    assert found == seal(record)
+    assert {k: v for k, v in found.items() if k != "sha256"} == record
+    assert [p.name for p in path.parent.iterdir()] == ["spinn-mod-64.json"]  # no draft is left
+
+
+def test_the_checksum_is_that_of_sorted_json():
+    import hashlib
+
+    record = made()
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    assert seal(record)["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+    assert seal(dict(reversed(record.items()))) == seal(record) == seal(seal(record))
+    assert checksum(record | {"points": 65}) != checksum(record)
+    assert seal(record | {"settings": {10: 1, 2: 2}})["sha256"] == seal(record | {"settings": {"2": 2, "10": 1}})["sha256"]
+
+
+RECORD = (json.dumps(seal(made(relative_l2=(0.1, 2e-05, 3.0), note="é", command="a \\ b")), indent=1) + "\n").encode()
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(0, len(RECORD) - 1), flip=st.integers(1, 255), cut=st.booleans())
+def test_a_flipped_byte_or_a_cut_is_found(tmp_path, at, flip, cut):
+    path = tmp_path / "diffusion" / "spinn-mod-64.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(RECORD[:at] if cut else RECORD[:at] + bytes([RECORD[at] ^ flip]) + RECORD[at + 1 :])
+    try:
+        found = read_record(path)
+    except DamagedRecord as caught:
+        error = caught
+    else:
+        error = None
+    if error is not None:
+        assert error.path == path
+        assert str(path) in str(error)
+        assert error.reason in str(error)
+        return
+    assert json.dumps(found, sort_keys=True) == json.dumps(json.loads(RECORD), sort_keys=True)  # white space, or 1E-5 for 1e-5
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "is empty"),
+        (RECORD[: len(RECORD) // 2], "is cut short"),
+        (RECORD[:-3], "is cut short"),
+        (b"\xff\xfe", "is not text"),
+        (b"hello", "is not JSON"),
+        (b"[1, 2]", "is not a JSON object"),
+        (b"[" * 100_000, "is not|is cut"),
+        (RECORD.replace(b"0.1,", b"0.01,"), "was changed"),
+        (RECORD.replace(b"0.1,", b"NaN,"), "NaN is not a number"),
+        (RECORD.replace(b"0.1,", b"1e999,"), "Out of range"),
+        (RECORD.replace(b'"schema": 1,', b'"schema": 1, "points": 5,'), "twice"),
+        (RECORD.replace(b'"sha256"', b'"sha"'), "no checksum"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path, content, reason):
+    path = tmp_path / "diffusion" / "spinn-mod-64.json"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(DamagedRecord, match=reason):
+        read_record(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"schema": 2}, "schema is 2"),
+        ({"schema": True}, "schema is True"),
+        ({"points": "64"}, "points must be a whole number"),
+        ({"points": 64.0}, "points must be a whole number"),
+        ({"points": True}, "points must be a whole number"),
+        ({"axes": 0}, "axes must be"),
+        ({"relative_l2": []}, "relative_l2 must be a list"),
+        ({"relative_l2": 0.1}, "relative_l2 must be a list"),
+        ({"relative_l2": [0.1, None, 0.2]}, "relative_l2 must be a list"),
+        ({"relative_l2": [0.1, -0.1, 0.2]}, "relative_l2 must be a list"),
+        ({"relative_l2": [0.1, 10**400, 0.2]}, "relative_l2 must be a list"),
+        ({"relative_l2": [0.1, 0.2]}, "2 values for 3 seeds"),
+        ({"rmse": [0.1]}, "1 values for 3 seeds"),
+        ({"seeds": [0, 0, 1]}, "seeds must be"),
+        ({"seeds": []}, "seeds must be"),
+        ({"ms_per_step": 0}, "ms_per_step must be"),
+        ({"ms_per_step": "fast"}, "ms_per_step must be"),
+        ({"precision": "float16"}, "precision must be one of"),
+        ({"status": "fine"}, "status must be one of"),
+        ({"relative_l2": None}, "'done' without relative_l2"),
+        ({"status": "timed"}, "'timed' with errors"),
+        ({"status": "skipped", "relative_l2": None, "rmse": None}, "without a note"),
+        ({"curve": {"steps": []}}, "curve: steps"),
+        ({"curve": {"steps": [2, 1]}}, "curve: steps"),
+        ({"curve": {"steps": list(range(201))}}, "curve: steps"),
+        ({"curve": {"steps": [1], "relative_l2": [[0.1, 0.2]], "loss": None}}, "curve: relative_l2"),
+        ({"curve": {"steps": [1, 2], "relative_l2": [[0.1, 0.2, 0.3]], "loss": None}}, "curve: relative_l2"),
+        ({"environment": {}}, "environment: time"),
+        ({"command": ""}, "command must be"),
+        ({"problem": "helmholtz"}, "about the problem 'helmholtz'"),
+        ({"network": "spinn"}, "about the network 'spinn'"),
+        ({"network": "pinn"}, "about the network 'pinn'"),
+        ({"points": 32}, "about 32 points"),
+        *(({name: ...}, f"no field '{name}'") for name in ("relative_l2", "note", "environment", "ms_per_step_together")),
+    ],
+)
+def test_fields_that_do_not_hold_are_refused_when_read_and_when_written(tmp_path, changes, reason):
+    path = tmp_path / "diffusion" / "spinn-mod-64.json"
+    record = {k: v for k, v in (made() | changes).items() if v is not ...}
+    with pytest.raises(InputError, match=reason):
+        write_record(path, record)
+    assert not path.exists()
+    path.parent.mkdir()
+    path.write_text(json.dumps(seal(record)))
+    with pytest.raises(DamagedRecord, match=reason):
+        read_record(path)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, np.float32(0.1), {1, 2}])
+def test_what_is_not_plain_is_not_written(tmp_path, bad):
+    with pytest.raises(InputError, match="record: "):
+        write_record(tmp_path / "diffusion" / "spinn-mod-64.json", made(settings={"value": bad}))
+
+
+@pytest.mark.parametrize("stem", ["spinn-mod-64", "spinn-mod", "spinn-mod-64-rank16", "spinn-mod-best"])
+def test_the_rest_of_a_name_is_free(tmp_path, stem):
+    assert read_record(write_record(tmp_path / "diffusion" / f"{stem}.json", made()))["points"] == 64
+
+
+def test_damaged_records_are_named_and_in_no_average(tmp_path):
+    good, _, edited = put(tmp_path, made(points=32), made("helmholtz"), made(points=64, relative_l2=(0.5, 0.6)))
+    edited.write_text(edited.read_text().replace("0.5", "0.0"))
+    (tmp_path / "helmholtz" / "spinn-mod-64.json").write_text("{")
+    (tmp_path / "diffusion" / "pinn-16.json").mkdir()
+    (tmp_path / "diffusion" / "notes.txt").write_text("not a record")
+    records, damaged = collect(tmp_path)
+    assert records == [read_record(good)]
+    assert [(p.name, reason.split(" (")[0].split(":")[0]) for p, reason in damaged] == [
+        ("pinn-16.json", "cannot be read"),
+        ("spinn-mod-64.json", "was changed after it was written"),
+        ("spinn-mod-64.json", "is cut short"),
+    ]
+    ours = [row for row in tables.compare("diffusion", records, published()) if row.record is not None]
+    assert [row.points for row in ours] == [32]
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(InputError, match="is not a folder"):
+        collect(tmp_path / "nowhere")
+    assert collect(tmp_path) == ([], [])
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+def mixed():
+    """Diffusion: a full row, one with fewer seeds and steps, one timed, one skipped, one of ours alone."""
+    return [
+        made(points=64, relative_l2=[0.004, 0.005, 0.006, 0.004, 0.005, 0.006, 0.005]),
+        made(points=128, relative_l2=[0.0018], steps=5_000, ms_per_step=0.5),
+        without_errors("timed", points=256, ms_per_step=6.065, memory_mb=100.0),
+        without_errors("skipped", network="pinn", ms_per_step=None, note="needs 90 GB | [bold]has 80"),
+        made(points=512, relative_l2=[1e-3, 2e-3]),
+        made(points=64, relative_l2=[9.0], rank=4),
+        made(points=64, relative_l2=[9.0], recipe="best"),
+    ]
+
+
+def test_rows_hold_the_numbers_of_records_and_paper():
+    rows = tables.compare("diffusion", mixed(), published())
+    assert len(rows) == 18
+    at = {(row.network, row.points): row for row in rows}
+    full = at["spinn-mod", 64]
+    assert full.relative_l2.mean == pytest.approx(0.035 / 7)
+    assert full.ratio == pytest.approx(0.005 / 0.0041)
+    assert full.rmse.mean == pytest.approx(0.0005)
+    assert full.faster == pytest.approx(2.59 / 0.25)
+    assert full.notes == ""
+    some = at["spinn-mod", 128]
+    assert (some.ratio, some.faster) == (pytest.approx(0.5), pytest.approx(6.12))
+    assert some.notes == "1 seed of 7; 5,000 steps of 50,000"
+    timed = at["spinn-mod", 256]
+    assert (timed.relative_l2, timed.ratio, timed.faster, timed.memory_mb, timed.notes) == (None, None, 2.0, 100.0, "timed only")
+    assert at["pinn", 64].notes == "skipped: needs 90 GB | [bold]has 80"
+    assert at["pinn", 64].memory_mb is None
+    assert (at["spinn-mod", 512].published, at["spinn-mod", 512].ratio) == (None, None)
+    assert at["spinn", 16].notes == "not run"
+    assert [row.points for row in rows if row.network == "spinn-mod"] == [16, 32, 64, 128, 256, 512]
+    best = tables.compare("diffusion", mixed(), published(), recipe="best")
+    assert [row.notes for row in best if row.record is not None] == ["1 seed of 7; best recipe"]
+
+
+def test_totals_and_missing_points_find_their_rows():
+    record = made("navier-stokes", points=64, relative_l2=[0.03] * 3, steps=100_000)
+    rows = tables.compare("navier-stokes", [record], published())
+    (row,) = [row for row in rows if row.record is not None]
+    assert (row.published.total_points, row.notes, len(rows)) == (64**3, "", 8)
+    (row,) = [r for r in tables.compare("poisson-lshape", [made("poisson-lshape", points=99, axes=2)], published()) if r.record]
+    assert row.published.relative_l2 == 0.0322
+
+
+def test_markdown_has_every_cell():
+    text = tables.markdown(tables.problem_table(tables.compare("diffusion", mixed(), published())))
+    table, caption = text.split("\n\n")
+    lines = [[cell.strip() for cell in line.strip("|").replace("\\|", "¦").split("|")] for line in table.splitlines()]
+    assert {len(line) for line in lines} == {13}
+    assert len(lines) == 20
+    cells = {(line[0], line[1]): line[2:] for line in lines[2:]}
+    half = 1.134157 * np.std([4, 5, 6, 4, 5, 6, 5], ddof=1) / 7**0.5 / 1000
+    assert cells["spinn-mod", "64³"] == [
+        "0.0041",
+        f"0.005 ± {half:.2g}",
+        "1.22",
+        "0.00036",
+        "0.0005",
+        "2.59",
+        "0.25",
+        "10.4 ×",
+        "768",
+        "12.5",
+        "",
+    ]
+    assert cells["spinn-mod", "256³"] == ["0.0036", "–", "–", "0.00031", "–", "12.1", "6.07", "2 ×", "2,176", "100", "timed only"]
+    assert cells["spinn-mod", "512³"][:3] == ["–", "0.0015 ± 0.00098", "–"]
+    assert cells["pinn", "64³"][-1] == "skipped: needs 90 GB ¦ [bold]has 80"
+    assert cells["spinn", "16³"][1] == "–"
+    assert "RTX 3090" in caption
+    assert "a device" in caption
+
+
+def test_csv_has_every_digit():
+    sheet = list(csv.DictReader(io.StringIO(tables.csv_text(tables.compare("diffusion", mixed(), published())))))
+    at = {(line["network"], line["points"]): line for line in sheet}
+    full = at["spinn-mod", "64"]
+    values = [0.004, 0.005, 0.006, 0.004, 0.005, 0.006, 0.005]
+    assert float(full["relative_l2"]) == pytest.approx(np.mean(values), rel=1e-14)
+    assert float(full["relative_l2_high"]) - float(full["relative_l2"]) == pytest.approx(
+        1.134157 * np.std(values, ddof=1) / 7**0.5, rel=1e-5
+    )
+    assert float(full["ratio"]) == pytest.approx(np.mean(values) / 0.0041, rel=1e-14)
+    assert float(full["times_faster"]) == 2.59 / 0.25
+    assert at["spinn", "16"]["relative_l2"] == ""
+    assert [at["pinn", "64"]["status"], at["spinn", "16"]["status"]] == ["skipped", "not run"]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_the_terminal_table_fits_120_columns(problem):
+    from rich.console import Console
+
+    records = [*synthetic((problem,))[:-3], *(r | {"problem": problem} for r in mixed())]
+    console = Console(width=120, file=io.StringIO(), color_system=None)
+    console.print(tables.rich_table(tables.problem_table(tables.compare(problem, records, published()))))
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 120
+    assert "skipped: needs 90 GB | [bold]has 80" in text
+    assert "timed only" in text
+    assert "1 seed of 7; 5,000 steps of 50,000" in text
+
+
+def test_the_summary_counts_rows():
+    rows = [row for problem in ("diffusion", "helmholtz") for row in tables.compare(problem, mixed(), published())]
+    diffusion, helmholtz = tables.summarise(rows)
+    # compared: 64 (ratio 1.22, in full) and 128 (0.5, not in full); trained: those and 512, 35 seconds each
+    assert diffusion == tables.Summary("diffusion", 17, 2, 1, 2, 2.0, 105.0)
+    assert helmholtz == tables.Summary("helmholtz", 17, 0, 0, 0, None, 0)
+    worse = [made(points=64, relative_l2=[0.0041 * 1.26] * 7), made(points=128, relative_l2=[0.0036 * 1.249] * 7)]
+    assert tables.summarise(tables.compare("diffusion", worse, published()))[0].within == 1
+    both = [made(points=64, relative_l2=[0.0041] * 7), made(points=64, relative_l2=[0.0041 * 1.3] * 7)]
+    (found,) = tables.summarise(tables.compare("diffusion", both, published()))
+    assert (found.rows, found.compared, found.within) == (17, 1, 0)  # by the worst
+    text = tables.markdown(tables.summary_table(rows))
+    assert "| diffusion | 17 | 2 | 1 | 2 | 2 × | 105 |" in text
+    assert "| helmholtz | 17 | 0 | 0 | 0 | – | 0 |" in text
+
+
+def test_tables_in_documents_are_replaced_and_checked(tmp_path):
+    page = tmp_path / "page.md"
+    before = "# A\n\nWrite `<!-- separax:one -->`.\n\n<!-- separax:one -->\nold\n<!-- /separax -->\n\nB\n<!-- separax:two -->\n<!-- /separax -->\nC\n"
+    page.write_text(before)
+    new = {"one": "| a |\n|---|\n| \\1 |", "two": "2", "elsewhere": "3"}
+    assert tables.stale(page, new) == ["one", "two"]
+    assert tables.inject(page, "one", new["one"])
+    assert tables.stale(page, new) == ["two"]
+    assert tables.inject(page, "two", new["two"])
+    assert tables.stale(page, new) == []
+    assert not tables.inject(page, "two", new["two"] + "\n")  # nothing to do
+    expected = before.replace("\nold\n", "\n" + new["one"] + "\n").replace("two -->\n", "two -->\n2\n")
+    assert page.read_text() == expected
+    assert tables.stale(page, {"one": new["one"]}) == ["two"]  # made by nothing
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "table", "words"),
+    [
+        ("<!-- separax:one -->\n<!-- /separax -->\n", "on", "x", "has no place for 'on'.*Did you mean 'one'"),
+        ("<!-- separax:one -->\n", "one", "x", "'one' has no end"),
+        ("<!-- separax:one -->\n<!-- separax:two -->\n<!-- /separax -->\n", "two", "x", "'one' has no end"),
+        ("<!-- separax:one -->\n<!-- /separax -->\n", "one", "a\n<!-- /separax -->", "marker"),
+    ],
+)
+def test_documents_without_a_place_are_refused_untouched(tmp_path, text, name, table, words):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(InputError, match=words):
+        tables.inject(page, name, table)
+    assert page.read_text() == text
+
+
+def test_documents_that_are_not_there_are_refused(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        tables.stale(tmp_path / "nowhere.md", {})
+
+
+# --- figures -------------------------------------------------------------------------------------------------------
+
+
+def drawn(panel, label):
+    """The line of a label: steps or points, and values."""
+    (line,) = [line for line in panel.get_lines() if line.get_label() == label]
+    return line.get_xydata()
+
+
+def size(path):
+    """Width and height from the head of a PNG."""
+    head = path.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+
+
+def test_four_columns_show_the_records_and_the_paper(tmp_path):
+    records = synthetic(seeds=7)
+    records.append(made(points=64, relative_l2=[9.0], recipe="best"))
+    records.append(made(points=64, relative_l2=[9.0], rank=4))
+    figure = figures.four_columns(records, published(), PROBLEMS)
+    assert size(figures.save(figure, tmp_path / "made" / "four.png")) == (2400, 2000)
+    panels = np.reshape(list(figure.axes), (4, 4))
+    assert all(panel.get_yscale() == "log" for panel in panels.ravel())
+    for problem, row in zip(PROBLEMS, panels):
+        ours = {
+            r["points"]: r for r in records if (r["problem"], r["network"]) == (problem, "spinn-mod") and len(r["seeds"]) == 7
+        }
+        x = sorted(ours)
+        np.testing.assert_allclose(drawn(row[0], "spinn-mod"), [(n, np.mean(ours[n]["relative_l2"])) for n in x])
+        np.testing.assert_allclose(drawn(row[1], "spinn-mod"), [(n, ours[n]["ms_per_step"]) for n in x])
+        np.testing.assert_allclose(drawn(row[2], "spinn-mod"), [(n, ours[n]["memory_mb"]) for n in x])
+        theirs = {p.points: p for p in published(problem, "spinn-mod")}
+        np.testing.assert_allclose(drawn(row[0], "published spinn-mod"), [(n, theirs[n].relative_l2) for n in x])
+        np.testing.assert_allclose(drawn(row[1], "published spinn-mod"), [(n, theirs[n].ms_per_step) for n in x])
+        np.testing.assert_allclose(drawn(row[2], "published spinn-mod"), [(n, theirs[n].memory_mb) for n in x])
+        at = 16 if problem == "klein-gordon-3d" else 64
+        curve = ours[at]["curve"]
+        np.testing.assert_allclose(drawn(row[3], "spinn-mod"), np.stack([curve["steps"], np.mean(curve["relative_l2"], 1)], 1))
+        np.testing.assert_allclose(drawn(row[3], "published spinn-mod"), [(50_000, theirs[at].relative_l2)])
+        assert len(row[0].collections) == 4  # a band for every network
+        low, high = (f(row[0].collections[3].get_paths()[0].vertices[:, 1]) for f in (np.min, np.max))
+        bands = [interval(ours[n]["relative_l2"]) for n in x]
+        assert low == pytest.approx(min(b.low for b in bands))
+        assert high == pytest.approx(max(b.high for b in bands))
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["pinn", "pinn-mod", "spinn", "spinn-mod", "published", "70 % confidence"]
+    assert "54³" in [text.get_text() for text in panels[0, 3].texts]  # the modified baseline's curve is of fewer points
+    looks = {(line.get_color(), line.get_marker()) for line in panels[0, 0].get_lines()}
+    assert figure.get_supxlabel() == ""  # all in full
+    assert len({colour for colour, _ in looks}) == len({mark for _, mark in looks}) == 4
+
+
+def test_four_columns_bear_what_is_missing(tmp_path):
+    records = [
+        without_errors("timed", points=64),
+        without_errors("skipped", points=128, note="too large"),
+        made(points=32, relative_l2=[0.01]),
+        made(points=16, relative_l2=[1e-9, 0.1], memory_mb=0.0),
+    ]
+    figure = figures.four_columns(records, published(), ["diffusion", "helmholtz", "my-own"])
+    first, second, third = np.reshape(list(figure.axes), (3, 4))
+    np.testing.assert_allclose(drawn(first[0], "spinn-mod")[:, 0], [16, 32])
+    np.testing.assert_allclose(drawn(first[1], "spinn-mod")[:, 0], [16, 32, 64])
+    np.testing.assert_allclose(drawn(first[2], "spinn-mod")[:, 0], [32, 64])  # zero has no place on a log scale
+    assert not any(line.get_label() == "spinn-mod" for line in second[0].get_lines())
+    assert all("no records" in [t.get_text() for t in panel.texts] for panel in (second[3], *third))
+    assert min(size(figures.save(figure, tmp_path / "some.png"))) > 1000
+    assert figure.get_supxlabel() == "2 of 2 of our errors are of fewer seeds or steps than published"
+    with pytest.raises(InputError, match="problems must name"):
+        figures.four_columns(records, published(), [])
+
+
+def test_one_record_is_drawn_for_a_place():
+    records = [made(steps=10), made(relative_l2=[0.2] * 7), made(relative_l2=[0.1] * 2), made(points=16), without_errors("timed")]
+    assert [(r["points"], len(r["seeds"])) for r in figures.furthest(records)] == [(16, 3), (64, 7)]
+
+
+def test_error_against_rank_shows_means_and_bands(tmp_path):
+    ranks = (4, 8, 16, 32)
+    records = [made(relative_l2=[1 / r, 1.2 / r, 1.4 / r], rank=r, ms_per_step=0.1 + r / 100) for r in reversed(ranks)]
+    figure = figures.error_against_rank([*records, *(r | {"problem": "klein-gordon"} for r in records)])
+    label = "Diffusion, (2+1)-d, spinn-mod, 64³"
+    np.testing.assert_allclose(drawn(figure.axes[0], label), [(r, 1.2 / r) for r in ranks])
+    np.testing.assert_allclose(drawn(figure.axes[1], label), [(r, 0.1 + r / 100) for r in ranks])
+    assert len(figure.axes[0].collections) == 2
+    assert size(figures.save(figure, tmp_path / "rank.png")) == (1800, 720)
+    with pytest.raises(InputError, match="1 of 1 do not"):
+        figures.error_against_rank([made()])
