@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,41 +13,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .cli_paper import flops, rank, reproduce
+from .console import explained, words
+
 app = typer.Typer(
     help="Separable physics-informed neural networks: write the equation, get the solution.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-words = Console(stderr=True, highlight=False)
-
 Problem = Annotated[str, typer.Argument(help="A problem of the catalogue; `separax list` shows them.", show_default=False)]
 RecipeName = Annotated[str, typer.Option("--recipe", help="best, or paper to follow the paper.")]
 Network = Annotated[str, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.")]
 Points = Annotated[int | None, typer.Option(help="Points per axis.", show_default="the recipe's")]
 Precision = Annotated[str, typer.Option(help="float32 or float64.")]
-
-
-@contextlib.contextmanager
-def explained() -> Iterator[None]:
-    """Turns refusals into a line on standard error and an exit code: 2 for bad input, 1 for a run that failed."""
-    from .errors import Diverged, InputError
-
-    try:
-        yield
-    except InputError as error:
-        words.print(f"[bold red]error:[/] {_plain(error)}")
-        raise typer.Exit(2) from None
-    except Diverged as error:
-        words.print(f"[bold red]stopped:[/] {_plain(error)}")
-        raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        words.print("[bold red]stopped[/] at once, as asked twice; nothing since the last save was kept")
-        raise typer.Exit(130) from None
-
-
-def _plain(error: Exception) -> str:
-    return str(error).replace("[", "\\[")
 
 
 def prepared(problem: str, recipe: str, network: str, points: int | None, steps: int | None, precision: str) -> tuple[Any, Any]:
@@ -173,75 +150,9 @@ def bench(
         )
 
 
-Names = Annotated[list[str] | None, typer.Option(help="spinn, spinn-mod, pinn, pinn-mod; commas between several.")]
-
-
-def _several(values: list[str] | None) -> list[str]:
-    """--points 16,32 --points 64 as one list."""
-    return [part.strip() for value in values or [] for part in value.split(",") if part.strip()]
-
-
-def _numbers(option: str, values: list[str] | None) -> list[int]:
-    from .errors import InputError, whole
-
-    try:
-        return [whole(option, int(value)) for value in _several(values)]
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{option} must be whole numbers with commas between, got {','.join(values or [])!r}") from None
-
-
-@app.command()
-def reproduce(
-    problems: Annotated[list[str] | None, typer.Argument(help="Problems; all of them if none is named.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds, trained at once.", show_default="the paper's")] = None,
-    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    points: Annotated[list[str] | None, typer.Option(help="Points per axis; commas between several.")] = None,
-    networks: Names = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of each run.", show_default="the paper's")] = None,
-    ranks: Annotated[list[str] | None, typer.Option(help="A study instead: these ranks.")] = None,
-    baselines: Annotated[
-        str, typer.Option(help="Train pinn, pinn-mod at their smallest size, at all, or timed only.")
-    ] = "smallest",
-    out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("reproduced"),
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is recorded.")] = False,
-) -> None:
-    """Run the paper's rows and put them beside the published figures. What is recorded already is not run again."""
-    with explained():
-        from .errors import whole
-        from .reproduce.plan import plan
-        from .reproduce.running import Stopped, run_all
-        from .reproduce.showing import rows_of, write_all
-        from .reproduce.tables import problem_table, rich_table, summary_table
-
-        whole("seed", seed, 0)
-        if steps is not None:
-            whole("steps", steps)
-        sizes, ranked = _numbers("points", points), _numbers("ranks", ranks)
-        jobs = plan(problems or [], networks=_several(networks), points=sizes, seeds=seeds, first_seed=seed, steps=steps, ranks=ranked, baselines=baselines)  # fmt: skip
-        stopped = None
-        out.mkdir(parents=True, exist_ok=True)
-        if not show:
-            try:
-                run_all(jobs, out, " ".join(["separax", *sys.argv[1:]]), lambda line: words.print(line.replace("[", "\\[")), True)
-            except Stopped as error:
-                stopped = error
-        files, damaged = write_all(out)
-        for path, reason in damaged:
-            words.print(f"[bold red]left out:[/] {path}: {reason}")
-        from .reproduce.records import collect
-
-        asked = list(dict.fromkeys(job.problem for job in jobs))
-        rows = rows_of(asked, collect(out)[0])
-        screen = Console(width=None if sys.stdout.isatty() else 140)
-        for some in rows.values():
-            screen.print(rich_table(problem_table(some)))
-        screen.print(rich_table(summary_table([row for some in rows.values() for row in some])))
-        words.print(f"records in [bold]{out}[/]; {', '.join(str(path) for path in files)}")
-        if stopped is not None:
-            words.print(f"{stopped}; the same command goes on from there")
-            raise typer.Exit(130)
+app.command()(reproduce)
+app.command()(rank)
+app.command()(flops)
 
 
 def main() -> None:

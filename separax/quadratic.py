@@ -48,18 +48,27 @@ def blocks(pairs: Mapping[Pair, Any]) -> list[Block]:
         kind[signature] = kind[signature] + coefficient if signature in kind else coefficient
     found: list[Block] = []
     for (components, symmetric), signatures in kinds.items():
-        axes = range(len(next(iter(signatures))))
-        axis, groups = min(((axis, _by_others(signatures, axis)) for axis in axes), key=lambda pair: len(pair[1]))
-        found += [Block(components, symmetric, axis, others, tuple(along.items())) for others, along in groups.items()]
+        left = dict(signatures)
+        while left:  # the largest group first, along whichever axis it adds up
+            axis, others, along = max(_groups(left), key=lambda group: len(group[2]))
+            found.append(Block(components, symmetric, axis, others, tuple(along.items())))
+            left = {s: c for s, c in left.items() if _without(s, axis) != others}
     return found
 
 
-def _by_others(signatures: Mapping[tuple[Along, ...], Any], axis: int) -> dict[tuple[Along, ...], dict[Along, Any]]:
-    groups: dict[tuple[Along, ...], dict[Along, Any]] = {}
-    for signature, coefficient in signatures.items():
-        others = (*signature[:axis], (-1, -1), *signature[axis + 1 :])
-        groups.setdefault(others, {})[signature[axis]] = coefficient
-    return groups
+def _groups(signatures: Mapping[tuple[Along, ...], Any]) -> list[tuple[int, tuple[Along, ...], dict[Along, Any]]]:
+    """For every axis, the signatures that differ along it alone: (axis, what they share, what they do along it)."""
+    found: list[tuple[int, tuple[Along, ...], dict[Along, Any]]] = []
+    for axis in range(len(next(iter(signatures)))):
+        groups: dict[tuple[Along, ...], dict[Along, Any]] = {}
+        for signature, coefficient in signatures.items():
+            groups.setdefault(_without(signature, axis), {})[signature[axis]] = coefficient
+        found += [(axis, others, along) for others, along in groups.items()]
+    return found
+
+
+def _without(signature: tuple[Along, ...], axis: int) -> tuple[Along, ...]:
+    return (*signature[:axis], (-1, -1), *signature[axis + 1 :])
 
 
 def columns(components: Sequence[Separable], found: Sequence[Block]) -> list[list[Array]]:

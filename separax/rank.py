@@ -7,11 +7,12 @@ a lower bound on the error of any separable network of rank r, whatever its widt
 The function is sampled on a Gauss-Legendre lattice and multiplied by the square roots of the weights, so that the
 Euclidean norm of the array is the L2 norm of the function. In two axes the answer is the singular value decomposition
 (Eckart and Young). In three and more the array is first turned into a small core by orthogonal changes of basis along
-each axis (a Tucker decomposition), which costs nothing in accuracy, and the core is fitted by damped Gauss-Newton steps
-that start from the fit of the smaller rank plus a fit of what it left over: so the error never grows with the rank.
+each axis (a Tucker decomposition), which costs nothing in accuracy, and the core is fitted by damped Gauss-Newton steps.
+They start from the fit of the smaller rank plus a fit of what it left over, and from random products; the best is kept, so
+the error never grows with the rank.
 
 In three and more axes what is found is an upper bound on the least error: the fit has local minima, and a best
-approximation need not exist at all. ‖x‖² + 10t is a sum of d products and no fewer, and yet the limit of sums of *two*,
+approximation need not exist at all. ‖x‖² + 10t is a sum of one product per axis and no fewer, and yet the limit of sums of *two*,
 ((1 + εa₁)(1 + εa₂)… - 1) / ε, whose terms grow without bound as ε → 0. Such a fit reports an error far below what its
 rank would allow, and a large `cancellation`: single products that much larger than the function they add up to, of which
 a network in float32 keeps only 7 - log₁₀(cancellation) digits.
@@ -229,7 +230,9 @@ def _by_descent(values: np.ndarray, ranks: Sequence[int], starts: int, seed: int
         padded = [np.pad(q @ f, ((0, 0), (0, rank - f.shape[1]))) for q, f in zip(bases, factors)]
         # against the samples themselves, so that what the core left out counts too
         left_over = float(np.linalg.norm(values - _full(padded)))
-        found.append((padded, min(left_over, found[-1][1]) if found else left_over))
+        if found and left_over > found[-1][1]:  # by rounding only
+            padded, left_over = [np.pad(f, ((0, 0), (0, rank - f.shape[1]))) for f in found[-1][0]], found[-1][1]
+        found.append((padded, left_over))
     return found
 
 

@@ -20,14 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .calling import call, parameters
+from .calling import as_array, call, fits, parameters
 from .domain import Box, Points
 from .errors import InputError, listed
 
 LINES = {1: 4096, 2: 1024, 3: 96}  # grid lines per axis, by the number of axes the shape depends on
-FEWER_LINES = 24  # beyond three
+MOST_NODES = 2**20  # of all lines along an axis, beyond three axes
 BISECTIONS = 50
-DIRECTIONS = 512  # in which an indicator is looked at to find a normal
+DIRECTIONS = 128  # in which an indicator is looked at to find roughly where its normal points
+SLACK = 8  # roundings of a signed distance within which a point counts as on the boundary
 BOUNDARY = "boundary"  # the name of the shape's boundary where a condition says `on`
 
 
@@ -48,10 +49,12 @@ class Shape:
             raise InputError(f"inside depends on no coordinate: write a function of {listed(box.space or box.axes)}")
         if "t" in self.axes:
             raise InputError("inside depends on t: a domain that moves in time is not supported; write a function of space alone")
-        kind = jax.eval_shape(lambda c: jnp.asarray(self._call(c)), {a: jnp.zeros(2) for a in box.axes})
+        kind = jax.eval_shape(lambda c: as_array(self._call(c), "inside"), {a: jnp.zeros(2) for a in box.axes})
+        fits(kind, (2,), "inside")
         if not (jnp.issubdtype(kind.dtype, jnp.bool_) or jnp.issubdtype(kind.dtype, jnp.floating)):
             raise InputError(f"inside must return true or false, or a signed distance; got numbers of type {kind.dtype}")
         self.signed = not jnp.issubdtype(kind.dtype, jnp.bool_)
+        self._size = 0.0  # of a signed distance in the box, against which its rounding is seen
         self._found: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self._check()
 
@@ -59,9 +62,9 @@ class Shape:
         return call(self.inside, self._names, coordinates, "inside")
 
     def mask(self, coordinates: Mapping[str, Array]) -> Array:
-        """True inside and on the boundary, at coordinates that broadcast."""
-        found = self._call(coordinates)
-        return found <= 0 if self.signed else found
+        """True inside and on the boundary, at coordinates that broadcast. A signed distance may be off by rounding there."""
+        found = jnp.asarray(self._call(coordinates))
+        return found <= SLACK * float(jnp.finfo(found.dtype).eps) * self._size if self.signed else found
 
     def _mask_at(self, points: np.ndarray) -> np.ndarray:
         """At points (n, axes) of the shape's axes; nothing outside the box is inside."""
@@ -74,7 +77,12 @@ class Shape:
     def _check(self) -> None:
         rule = np.random.default_rng(0).random((4096, len(self.axes)))
         bounds = np.array([self.box[a] for a in self.axes])
-        found = self._mask_at(bounds[:, 0] + rule * (bounds[:, 1] - bounds[:, 0]))
+        points = bounds[:, 0] + rule * (bounds[:, 1] - bounds[:, 0])
+        if self.signed:
+            with jax.enable_x64(True):
+                sizes = np.abs(np.asarray(self._call(dict(zip(self.axes, map(jnp.asarray, points.T))))))
+            self._size = float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+        found = self._mask_at(points)
         if not found.any():
             what = "is positive" if self.signed else "is false"
             raise InputError(
@@ -91,7 +99,7 @@ class Shape:
         """Points (n, axes) on the boundary, their outward normals (n, axes), and the area that each stands for (n,)."""
         if self._found is None:
             dimension = len(self.axes)
-            lines = LINES.get(dimension, FEWER_LINES)
+            lines = LINES.get(dimension, max(4, int(MOST_NODES ** (1 / dimension))))
             crossings = [self._crossings(i, lines) for i in range(dimension)]
             points = np.concatenate([p for p, _ in crossings])
             along = np.concatenate([np.full(len(p), i) for i, (p, _) in enumerate(crossings)])
@@ -157,7 +165,7 @@ class Shape:
         return slopes
 
     def _seen(self, points: np.ndarray) -> np.ndarray:
-        """Normals of an indicator: away from where, close by, the inside is."""
+        """Normals of an indicator: roughly away from where, close by, the inside is; then across the slope of the boundary."""
         dimension = len(self.axes)
         bounds = np.array([self.box[a] for a in self.axes])
         radius = 1e-4 * (bounds[:, 1] - bounds[:, 0]).min()
@@ -171,32 +179,60 @@ class Shape:
         total = np.zeros_like(points)
         for direction in directions:
             total -= self._mask_at(points + radius * direction)[:, None] * direction
-        size = np.linalg.norm(total, axis=1, keepdims=True)
-        return total / np.where(size > 0, size, 1.0)
+        rough = _unit(total)
+        across = np.linalg.svd(rough[:, None, :])[2][:, 1:]  # per point, the directions in which its surface extends
+        rises = [
+            (self._height(points + radius * a, rough, radius) - self._height(points - radius * a, rough, radius)) / (2 * radius)
+            for a in np.moveaxis(across, 1, 0)
+        ]
+        return _unit(rough - sum(rise[:, None] * a for rise, a in zip(rises, np.moveaxis(across, 1, 0))))
+
+    def _height(self, points: np.ndarray, upward: np.ndarray, most: float) -> np.ndarray:
+        """How far along `upward` the boundary is from each point, between -most and most."""
+        low, high = np.full(len(points), -most), np.full(len(points), most)
+        for _ in range(BISECTIONS if len(points) else 0):
+            middle = 0.5 * (low + high)
+            here = self._mask_at(points + middle[:, None] * upward)
+            low, high = np.where(here, middle, low), np.where(here, high, middle)
+        return 0.5 * (low + high)
 
     def draw(self, key: PRNGKeyArray | None, number: Array, count: int, dtype: Any) -> Points:
-        """`count` points on the boundary with their normals, spread evenly over its area; other axes at random. Without a key the spread is fixed (and other axes are covered by a lattice rule)."""
+        """`count` points on the boundary with their normals, spread evenly over its area; other axes at random. Without a key
+        the spread is fixed, and other axes are covered evenly too."""
         points, normals, area = self.boundary()
         ends = jnp.asarray(np.cumsum(area) / np.sum(area), dtype)
+        others = [axis for axis in self.box.axes if axis not in self.axes]
         if key is None:
-            shifts = [jnp.asarray(0.5, dtype)] * (1 + len(self.box.axes))
+            shift, parts = jnp.asarray(0.5, dtype), jnp.asarray(_evenly(count, len(others)), dtype)
         else:
-            drawn = jax.random.uniform(jax.random.fold_in(key, number), (1 + len(self.box.axes), count), dtype)
-            shifts = [drawn[0, 0], *drawn[1:]]
-        at = jnp.searchsorted(ends, (jnp.arange(count, dtype=dtype) + shifts[0]) / count)
+            drawn = jax.random.uniform(jax.random.fold_in(key, number), (1 + len(others), count), dtype)
+            shift, parts = drawn[0, 0], drawn[1:]
+        at = jnp.searchsorted(ends, (jnp.arange(count, dtype=dtype) + shift) / count)
         at = jnp.minimum(at, len(points) - 1)
         coordinates, outward = [], []
-        for i, axis in enumerate(self.box.axes):
+        for axis in self.box.axes:
             if axis in self.axes:
                 place = self.axes.index(axis)
                 coordinates.append(jnp.asarray(points[:, place], dtype)[at])
                 outward.append(jnp.asarray(normals[:, place], dtype)[at])
             else:
                 low, high = self.box[axis]
-                golden = (jnp.arange(count, dtype=dtype) * (0.6180339887 / (i + 1)) + 0.5) % 1.0
-                coordinates.append(low + (high - low) * (golden if key is None else shifts[i + 1]))
+                coordinates.append(low + (high - low) * parts[others.index(axis)])
                 outward.append(jnp.zeros(count, dtype))
         return Points(self.box.axes, tuple(coordinates), normals=tuple(outward))
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    size = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(size > 0, size, 1.0)
+
+
+def _evenly(count: int, dimension: int) -> np.ndarray:
+    """(dimension, count) numbers in [0, 1) whose columns fill a cube: multiples of powers of a golden ratio, g^(d+1) = g + 1."""
+    ratio = 2.0
+    for _ in range(60):
+        ratio = (1 + ratio) ** (1 / (dimension + 1))
+    return (0.5 + np.arange(count) * (ratio ** -np.arange(1.0, dimension + 1))[:, None]) % 1.0
 
 
 def _along_a_curve(points: np.ndarray, bounds: np.ndarray) -> np.ndarray:

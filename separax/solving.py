@@ -26,7 +26,7 @@ from .progress import Update, display
 from .recipe import Recipe
 from .report.record import environment
 from .runs import Run
-from .solution import Ensemble, History, Solution, Timing, View, error_lattice, reference_on
+from .solution import Ensemble, History, Solution, Timing, View, error_lattice, on_host, reference_on, squares, to_host
 from .training import LOOK, Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
@@ -243,20 +243,21 @@ class Session:
         problem, recipe = self.loss.problem, self.loss.recipe
         if problem.reference is None:
             return None
-        lattice = jax.tree.map(lambda a: jnp.asarray(a, recipe.dtype), error_lattice(problem, WATCHED))
-        true = reference_on(problem, None, lattice)
-        view = View(
-            problem, recipe, self.trainer.model(self._one(self.state.best, 0)), lambda fields, c, k: {n: fields[n] for n in true}
-        )
+        with on_host() as host:
+            lattice = jax.tree.map(lambda a: jnp.asarray(a, recipe.dtype), error_lattice(problem, WATCHED))
+            true = to_host(reference_on(problem, None, lattice), host)
+            model = self.trainer.model(to_host(self._one(self.state.best, 0), host))
+            view = View(problem, recipe, model, lambda fields, c, k: {n: fields[n] for n in true})
 
         def error(params: Any, lattice: Lattice, true: dict[str, Array]) -> Array:
-            ours = view._compute(self.trainer.model(params), lattice)
-            return jnp.sqrt(sum(jnp.sum((ours[k] - v) ** 2) for k, v in true.items()) / sum(jnp.sum(v**2) for v in true.values()))
+            difference, size, _ = squares(problem, lattice, view._compute(self.trainer.model(params), lattice), true)
+            return jnp.sqrt(difference / size)
 
         compiled = jax.jit(jax.vmap(error, in_axes=(0, None, None)) if self.several else error)
 
         def watch(params: Any, step: int) -> float:
-            found = np.asarray(compiled(params, lattice, true))
+            with on_host() as host:
+                found = np.asarray(compiled(to_host(params, host), lattice, true))
             self.errors.append((step, found))
             return float(np.mean(found))
 

@@ -47,7 +47,7 @@ class Resolver:
 
     def _on_boundary(self, condition: Condition) -> bool:
         """Whether a condition is on the boundary of a shape: all of it, or among other faces."""
-        named = BOUNDARY in ([condition.on] if isinstance(condition.on, str) else list(condition.on or ()))
+        named = condition.on == BOUNDARY or (isinstance(condition.on, (list, tuple)) and BOUNDARY in condition.on)
         if named and self.shape is None:
             raise InputError(
                 f"{condition.name}: on={BOUNDARY!r} is the boundary of a shape, but this problem fills its box: name faces, e.g."
@@ -78,6 +78,11 @@ class Resolver:
                 f"{condition.name}: there is no time axis 't' in {self.box!r}; say which face it is on, e.g. on={self.box.axes[0] + '-'!r}"
             )
         faces = self.box.faces(condition.on, f"{condition.name}: on")
+        if condition.jump and (cut := [axis for axis in faces if axis in curved]):
+            raise InputError(
+                f"{condition.name}: on={condition.on!r}: the shape depends on {listed(cut)}, and a shape has no opposite faces: leave"
+                " it out, or write inside as a function of other axes"
+            )
         if not faces:
             raise InputError(
                 f"{condition.name}: on names no face, got {condition.on!r}: write e.g. on={self.box.axes[0] + '-'!r}"

@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
+from jax.interpreters import partial_eval
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .domain import Uniform
@@ -219,7 +220,9 @@ class Trainer:
 
         key = jax.random.key(0)
         params = jax.eval_shape(self._init, key).model
-        return 2 * (self.seeds or 1) * _product_bytes(jax.make_jaxpr(forward)(params, key).jaxpr)
+        # values that a residual without a lattice does not use are in the program as written, not in the compiled one
+        used, _ = partial_eval.dce_jaxpr(jax.make_jaxpr(forward)(params, key).jaxpr, [True])
+        return 2 * (self.seeds or 1) * _product_bytes(used)
 
     def compile(self, state: TrainState) -> Compiled:
         """The launch, compiled for states like this one, with what it took."""

@@ -127,8 +127,10 @@ def test_history(solution):
     terms = np.stack([*history.losses.values()])
     np.testing.assert_allclose(np.array([1, 1, 1, 10]) @ terms, history.total, rtol=1e-5)
     assert history.total[-1] < history.total[0] / 100
-    assert solution.best_loss == history.total.min()
-    assert solution.best_step == history.steps[history.total.argmin()]
+    if solution.best_step < 600:  # else it is the loss after the last step, which the history ends before
+        assert solution.best_loss == history.total.min()
+        assert solution.best_step == history.steps[history.total.argmin()]
+    assert solution.best_loss <= history.total.min()
     assert history.error_steps[-1] == 600
     assert history.errors[-1] == pytest.approx(solution.relative_l2(), rel=0.1)
 

@@ -21,8 +21,9 @@ class LBFGS:
         optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]
 
     Its points are drawn once and stay for the whole stage: losses on different points cannot be compared. Give it enough of
-    them, or a rule (`sampler=sx.GaussLegendre()`), or it fits the points and not the equation. A step costs a little more
-    than one of Adam, plus one evaluation for every further try of its line search.
+    them, or a rule (`sampler=sx.GaussLegendre()`), or it fits the points and not the equation. A step costs an evaluation with
+    its gradient for every try of its line search (mostly one), and a few passes over the pairs it remembers: little beside a
+    large lattice, most of the time beside a small one.
 
     Where a line search fails, it forgets what it remembers and starts again; where one along steepest descent fails, the
     precision is spent: it stays there, at one evaluation for every step that is left.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..rank import Row
     from ..solution import Solution
 
 # colours that stay apart without colour vision and in print (Okabe and Ito)
@@ -79,8 +81,8 @@ def slices(solution: Solution, field: str | None = None, points: int = 128) -> F
         rows.append((", ".join(f"{a} = {v:.3g}" for a, v in fixed.items()), pictures))
     columns = len(rows[0][1])
     values = [p for _, pictures in rows for title, p in pictures.items() if title != "difference"]
-    limits = min(v.min() for v in values), max(v.max() for v in values)
-    most = max((float(np.abs(p["difference"]).max()) for _, p in rows if "difference" in p), default=1.0) or 1.0
+    limits = min(np.nanmin(v) for v in values), max(np.nanmax(v) for v in values)  # nothing is known outside a shape
+    most = max((float(np.nanmax(np.abs(p["difference"]))) for _, p in rows if "difference" in p), default=1.0) or 1.0
     figure, panels = new_figure(3.5 * columns + 1.2, 2.7 * len(rows), len(rows), columns)
     vertical, horizontal = shown
     extent = (*problem.box[horizontal], *problem.box[vertical])
@@ -108,6 +110,18 @@ def line(solution: Solution, field: str) -> Figure:
         panel.plot(x, _reference(solution, field, {axis: x}), "--", color=COLOURS[1], label="reference")
         panel.legend()
     panel.set(xlabel=axis, ylabel=field)
+    return figure
+
+
+def against_rank(rows: Sequence[Row], name: str) -> Figure:
+    """The error of the best sum of products against their number."""
+    figure, ((panel,),) = new_figure(5.6, 3.6)
+    panel.loglog([row.rank for row in rows], [row.relative_l2 for row in rows], "o-", color=COLOURS[0], base=2)
+    panel.set_yscale("log")
+    panel.set_xticks([row.rank for row in rows], [str(row.rank) for row in rows])
+    panel.minorticks_off()
+    panel.grid(alpha=0.3)
+    panel.set(title=name, xlabel="rank", ylabel="relative L2 error of the best fit")
     return figure
 
 

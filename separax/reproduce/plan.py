@@ -17,6 +17,7 @@ from .published import Published, published, seeds_of
 
 TUNED = "+lbfgs"  # what a network's name ends in where L-BFGS follows Adam
 LBFGS_STEPS = 1_000  # the paper says "a single outer loop", and not how many steps that is
+RANKED = ("spinn", "spinn-mod")  # the networks of a study of ranks
 BASELINES = ("timed", "smallest", "all")
 BASELINE_SEEDS = 3
 POINTS = {"poisson-lshape": {"spinn-mod": 256, "pinn-mod": 64}}  # where the paper's table does not say
@@ -66,7 +67,7 @@ def plan(
     ranks: Sequence[int] = (),
     baselines: str = "smallest",
 ) -> list[Job]:
-    """The jobs of a reproduction, cheapest problem by cheapest row.
+    """The jobs of a reproduction, cheap ones first.
 
     Arguments:
         problems: names; every problem of the catalogue with a published row if empty.
@@ -86,8 +87,10 @@ def plan(
     one_of("baselines", baselines, BASELINES)
     if seeds is not None:
         whole("seeds", seeds)
+    if ranks and networks and not set(networks) & set(RANKED):
+        raise InputError(f"ranks: {listed(networks)} has none to choose: write networks={','.join(RANKED)}, or leave ranks out")
     jobs: list[Job] = []
-    for name in problems or list(CATALOGUE):
+    for name in dict.fromkeys(problems or CATALOGUE):
         rows = [row for row in published() if row.problem == name and row.network in (networks or known)]
         for network in dict.fromkeys(row.network for row in rows):
             sizes = _sizes(name, network, [row for row in rows if row.network == network], points)
@@ -100,7 +103,8 @@ def plan(
     if not jobs:
         asked = listed([*problems, *networks, *map(str, points)])
         raise InputError(f"reproduce: the paper has no row for {asked}: `separax reproduce --show` lists those it has")
-    return jobs
+    # small rows first, baselines last; rows of one network and size share much of what a compiler has to try out
+    return sorted(jobs, key=lambda job: (job.network.startswith("pinn"), job.points, job.network))
 
 
 def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int]) -> list[int]:
@@ -112,6 +116,6 @@ def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequen
 
 
 def _with_ranks(job: Job, ranks: Sequence[int]) -> list[Job]:
-    if job.network not in ("spinn", "spinn-mod"):
+    if job.network not in RANKED:
         return []
-    return [dataclasses.replace(job, rank=whole("ranks", rank)) for rank in ranks]
+    return [dataclasses.replace(job, rank=rank) for rank in sorted({whole("ranks", rank) for rank in ranks})]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,12 @@ def run_all(jobs: Sequence[Job], folder: Path, command: str, say: Say, progress:
             record = None
         if record is None:
             say(f"[{number}/{len(jobs)}] {about}")
-            record = run(job, folder, command, progress)
+            try:
+                record = run(job, folder, command, progress)
+            except KeyboardInterrupt:  # before training began, or asked twice
+                raise Stopped(f"{about}: stopped at once") from None
+            if record["status"] == "skipped":
+                say(f"skipped: {record['note']}")
             _put_aside(job.path(folder))
             write_record(job.path(folder), record)
         else:
@@ -66,8 +72,24 @@ def run_all(jobs: Sequence[Job], folder: Path, command: str, say: Say, progress:
 
 def _put_aside(path: Path) -> None:
     """What was computed is kept, if only under another name."""
+    number, aside = 1, path.with_name(f"{path.name}.old")
+    while aside.exists():
+        number += 1
+        aside = path.with_name(f"{path.name}.old{number}")
     if path.exists():
-        path.replace(path.with_suffix(".json.old"))
+        path.rename(aside)
+
+
+def _begun(place: Path, wanted: Mapping[str, Any]) -> bool:
+    """Whether a folder holds a run with these settings; a run with others is put aside."""
+    try:
+        kept = json.loads((place / "settings.json").read_text())
+    except (OSError, ValueError):
+        kept = None
+    same = kept is not None and all(kept.get(k) == json.loads(json.dumps(v)) for k, v in wanted.items())
+    if not same:
+        _put_aside(place)
+    return same
 
 
 def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> Record:
@@ -94,30 +116,40 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> R
     if job.rank is not None:
         record["rank"] = job.rank
     try:
-        together = at_once(problem, recipe, len(job.seeds) if job.train else 1)
+        _measure(record, job, problem, recipe, folder, progress)
     except MemoryPrediction as error:
-        return record | {"status": "skipped", "note": str(error)}
-    measured = step_cost(problem, recipe)
-    record |= {"ms_per_step": measured["ms_per_step"], "memory_mb": measured["memory_mb"]}
-    record["compile_seconds"] = measured["compile_seconds"]
+        record["note"] = str(error)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        record["note"] = f"out of memory: {str(error).splitlines()[0]}"
+    except Diverged as error:
+        record["note"] = f"diverged: {error}"
+    if record["ms_per_step"] is None:
+        record["status"] = "skipped"
+    return record
+
+
+def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder: Path, progress: bool | None) -> None:
+    """Times a step, then trains; what is known goes into the record at once."""
+    together = at_once(problem, recipe, len(job.seeds) if job.train else 1)
+    record |= step_cost(problem, recipe)
     if not job.train:
-        return record
-    groups = [job.seeds[i : i + together] for i in range(0, len(job.seeds), together)]
-    solutions: list[Solution] = []
-    for group in groups:
-        place = folder / "runs" / job.problem / (job.stem + (f"-seeds{group[0]}-{group[-1]}" if len(groups) > 1 else ""))
-        try:
-            found = solve(problem, recipe, seed=group, out=place, resume=(place / "settings.json").exists(), progress=progress)
-        except Diverged as error:
-            return record | {"note": f"diverged: {error}"}
+        return
+    parts = [job.seeds[i : i + together] for i in range(0, len(job.seeds), together)]
+    groups: list[Ensemble] = []
+    for seeds in parts:
+        place = folder / "runs" / job.problem / (job.stem + (f"-seeds{seeds[0]}-{seeds[-1]}" if len(parts) > 1 else ""))
+        resume = _begun(place, settings(problem, recipe, seeds))
+        found = solve(problem, recipe, seed=seeds, out=place, resume=resume, progress=progress)
         assert isinstance(found, Ensemble)
         if found[0].interrupted:
             raise Stopped(f"{job.problem}, {job.network}, {job.points} points: stopped at step {found[0].timing.steps:,}")
-        solutions += list(found)
-    if job.points == 64 or len(job.make()[1].counts(problem.box)) == 2:
-        picture(solutions[0], folder / "figures" / f"{job.problem}-{job.stem}.png")
-    note = f"{together} seeds at once" if len(groups) > 1 else ""
-    return record | summary(solutions, len(groups)) | {"status": "done", "note": note}
+        groups.append(found)
+    if job.points == 64 or problem.box.dimension == 2:
+        picture(groups[0][0], folder / "figures" / f"{job.problem}-{job.stem}.png")
+    note = f"{together} {'seed' if together == 1 else 'seeds'} at once" if len(groups) > 1 else ""
+    record |= summary(groups) | {"status": "done", "note": note}
 
 
 def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
@@ -134,15 +166,15 @@ def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
 
 
 def step_cost(problem: Problem, recipe: Recipe) -> dict[str, Any]:
-    """Time and memory of one step of one seed."""
+    """Time and memory of one step of one seed, by the names of a record."""
     with jax.enable_x64(True):
         return ours(problem, recipe, seconds=1.0)
 
 
-def summary(solutions: Sequence[Solution], groups: int) -> Record:
-    """What came out, per seed; times of all seeds together."""
+def summary(groups: Sequence[Ensemble]) -> Record:
+    """What came out, per seed; times of all seeds together. The seeds of a group were trained at once, and share their times."""
+    solutions = [solution for group in groups for solution in group]
     first = solutions[0]
-    timings = {id(s.timing): s.timing for s in solutions}
     errors = _errors(solutions)
     one = first.history.error_steps
     # every seed of a group is looked at at the same steps; groups are put on the steps of the first
@@ -150,13 +182,13 @@ def summary(solutions: Sequence[Solution], groups: int) -> Record:
     losses = np.array([np.interp(one, s.history.steps, s.history.total) for s in solutions]).T
     chosen = np.unique(np.linspace(0, len(one) - 1, min(len(one), MOST_CURVE_STEPS)).astype(int))
     memory = [s.memory_bytes for s in solutions if s.memory_bytes is not None]
-    seconds = sum(t.train_seconds for t in timings.values()) / (len(timings) / groups)
+    seconds = sum(group[0].timing.train_seconds for group in groups)
     return {
         **errors,
         "loss": [float(s.best_loss) for s in solutions],
         "best_step": [int(s.best_step) for s in solutions],
         "train_seconds": seconds,
-        "compile_seconds": first.timing.compile_seconds,
+        "compile_seconds": sum(group[0].timing.compile_seconds for group in groups),
         "ms_per_step_together": 1e3 * seconds / first.timing.steps,
         "memory_together_mb": max(memory) / 1e6 if memory else None,
         "curve": {

@@ -1,0 +1,304 @@
+"""The catalogue: every equation is solved by its reference, every `paper` recipe follows the paper, every entry runs."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import separax as sx
+from separax.catalogue import CATALOGUE, RECIPES, diffusion, find, flow_mixing, poisson_lshape
+from separax.cli import app
+from separax.loss import Loss, Model
+from separax.networks import NETWORKS
+
+NAMES = "diffusion helmholtz klein-gordon klein-gordon-3d diffusion-5d flow-mixing poisson-lshape".split()
+EXACT = [name for name in NAMES if name not in ("diffusion", "poisson-lshape")]  # a formula, not a table
+SMALL = sx.SPINN(rank=2, width=4, depth=1, body="mlp")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEPARAX_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+class Differentiated:
+    """A source of values: a function of the coordinates, differentiated by nesting jax.grad."""
+
+    def __init__(self, place, function):
+        self.axes, self.shape, self.dtype = place.axes, place.shape, jnp.result_type(float)
+        self.function = function
+        self.points = [jnp.broadcast_to(jnp.asarray(place.arrays()[a], float), place.shape).ravel() for a in place.axes]
+
+    def values(self, terms):
+        return jnp.reshape(sum(c * self._derivative(orders) for (_, orders), c in terms.items()), self.shape)
+
+    def _derivative(self, orders):
+        found = self.function
+        for axis, order in enumerate(orders):
+            for _ in range(order):
+                found = jax.grad(found, axis)
+        return jax.jit(jax.vmap(found))(*self.points)
+
+
+def terms_of(problem, function, sampler, points=5):
+    """The unweighted loss terms by name of a function in place of a network."""
+
+    class ExactLoss(Loss):
+        def sources(self, network, places):
+            return [Differentiated(place, function) for place in places]
+
+    loss = ExactLoss(problem, sx.Recipe(SMALL, points=points, sampler=sampler, precision="float64"))
+    places = loss.draw(jax.random.key(11), jnp.array(0))
+    return dict(zip(loss.names, np.asarray(loss(SimpleNamespace(network=None, unknowns={}), places)).tolist()))
+
+
+# --- the mathematics ---------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_is_the_papers():
+    assert list(CATALOGUE) == NAMES
+    for name, entry in CATALOGUE.items():
+        assert (entry.name, find(name)) == (name, entry)
+        assert entry.problem("best").name == name
+    with pytest.raises(sx.InputError, match="problem.*'helmoltz'.*Did you mean 'helmholtz'"):
+        find("helmoltz")
+    with pytest.raises(sx.InputError, match="recipe.*'papr'.*Did you mean 'paper'"):
+        find("helmholtz").make("papr")
+    with pytest.raises(sx.InputError, match="network.*'spin'.*Did you mean 'spinn'"):
+        find("helmholtz").make("best", "spin")
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("name", EXACT)
+def test_the_exact_solution_has_no_residual_and_meets_every_condition(name, recipe):
+    """At random points, its derivatives by automatic differentiation; a slightly different function does not."""
+    problem = CATALOGUE[name].problem(recipe)
+    terms = terms_of(problem, problem.reference, sx.Uniform(), 3 if name == "diffusion-5d" else 5)
+    assert set(terms) == set(problem.names)
+    # derivatives of Helmholtz reach 160, and everything is squared
+    assert terms == pytest.approx(dict.fromkeys(problem.names, 0.0), abs=(1e-11) ** 2)
+
+    def wrong(*c):
+        return problem.reference(*c) + 1e-4 * jnp.exp(sum((0.3 + 0.1 * i) * x / 4 for i, x in enumerate(c)))
+
+    assert min(terms_of(problem, wrong, sx.Uniform(), 3).values()) > 1e-14
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_walls_are_where_the_exact_solution_is_zero(name):
+    """What `best` builds into the network, instead of asking for it, holds too."""
+    problem = CATALOGUE[name].problem("best")
+    random = np.random.default_rng(0)
+    for axis, (sides,) in zip(problem.box.axes, problem.walls):
+        for side in sides:
+            inside = {a: random.uniform(*problem.box[a], 50) for a in problem.box.axes}
+            held = inside | {axis: np.full(50, problem.box.ends(axis, side)[0])}
+            np.testing.assert_allclose(problem.reference(**held), 0, atol=2e-5)
+            assert np.abs(problem.reference(**inside)).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["klein-gordon", "klein-gordon-3d"])
+def test_the_papers_klein_gordon_lacks_the_initial_velocity(name):
+    best, paper = (CATALOGUE[name].problem(recipe) for recipe in RECIPES)
+    assert "initial u_t" in best.names
+    assert paper.names == ("residual", "initial", "dirichlet")
+    first = {0 if axis != "t" else 1 for axis in best.box.axes}
+    assert first == {0, 1}
+    (velocity,) = [term for term in best.terms if term.name == "initial u_t"]
+    assert {orders for _, orders in velocity.needs} == {(1, *[0] * (best.box.dimension - 1))}
+
+
+@pytest.mark.usefixtures("double")
+def test_the_diffusion_reference_solves_its_equation():
+    """u_t = α/2 Δ(u²) by differences of fourth order, away from the layer at the boundary."""
+    problem = CATALOGUE["diffusion"].problem("best")
+    random = np.random.default_rng(1)
+    t, x, y = random.uniform(0.2, 0.9, 400), *random.uniform(-0.8, 0.8, (2, 400))
+
+    def u(t, x, y):
+        return np.asarray(problem.reference(t, x, y))
+
+    h = 0.02
+
+    def first(f):
+        return (8 * (f(h) - f(-h)) - f(2 * h) + f(-2 * h)) / (12 * h)
+
+    def second(f):
+        return (16 * (f(h) + f(-h)) - f(2 * h) - f(-2 * h) - 30 * f(0)) / (12 * h**2)
+
+    derivatives = {
+        (1, 0, 0): first(lambda s: u(t + s, x, y)),
+        (0, 1, 0): first(lambda s: u(t, x + s, y)),
+        (0, 0, 1): first(lambda s: u(t, x, y + s)),
+        (0, 2, 0): second(lambda s: u(t, x + s, y)),
+        (0, 0, 2): second(lambda s: u(t, x, y + s)),
+        (0, 0, 0): u(t, x, y),
+    }
+    place = sx.Points(problem.box.axes, (t, x, y))
+    source = SimpleNamespace(
+        axes=place.axes,
+        shape=place.shape,
+        dtype=jnp.float64,
+        values=lambda terms: jnp.asarray(sum(c * derivatives[orders] for (_, orders), c in terms.items())),
+    )
+    (residual,) = problem.expressions(source, place.arrays(), {}).values()
+    size = np.abs(derivatives[1, 0, 0]).max()
+    assert size > 0.02
+    assert np.abs(np.asarray(residual._values())).max() < 1e-3 * size  # of the differences; the reference is better
+
+
+@pytest.mark.usefixtures("double")
+def test_the_diffusion_reference_meets_its_conditions():
+    problem = CATALOGUE["diffusion"].problem("best")
+    x = np.linspace(-1, 1, 41)
+    start = np.asarray(problem.reference(np.zeros((41, 41)), x[:, None], x[None]))
+    np.testing.assert_allclose(start, diffusion.initial(x[:, None], x), atol=1e-12)
+    for side in (-1.0, 1.0):
+        for place in ({"x": np.full(41, side), "y": x}, {"x": x, "y": np.full(41, side)}):
+            np.testing.assert_allclose(problem.reference(t=np.full(41, 0.5), **place), 0, atol=1e-7)
+    # the paper's text: coefficients 10, 15, 20 around (0.2, 0.3), (-0.1, -0.5), (-0.5, 0)
+    for (px, py), height in (((0.2, 0.3), 0.25), ((-0.1, -0.5), 0.4), ((-0.5, 0.0), 0.3)):
+        assert float(diffusion.initial(px, py)) == pytest.approx(height, abs=0.02)
+
+
+@pytest.mark.usefixtures("double")
+def test_the_l_shape_reference_solves_its_equation_and_vanishes_on_the_boundary():
+    """-Δu = 1 by differences of fourth order a fifth away from the singular corner, at points of the problem's own shape."""
+    problem = CATALOGUE["poisson-lshape"].problem("best")
+    random = np.random.default_rng(2)
+    x, y = random.uniform(-0.98, 0.98, (2, 4000))
+    h = 4e-3
+    kept = np.asarray(problem.shape.mask({"x": x, "y": y})) & (np.hypot(x, y) > 0.2) & ((x < -2.5 * h) | (y < -2.5 * h))
+    x, y = x[kept], y[kept]
+    assert kept.mean() == pytest.approx(3 / 4, abs=0.05)
+
+    def second(f):
+        return (16 * (f(h) + f(-h)) - f(2 * h) - f(-2 * h) - 30 * f(0)) / (12 * h**2)
+
+    def u(x, y):
+        return np.asarray(problem.reference(x, y))
+
+    laplacian = second(lambda s: u(x + s, y)) + second(lambda s: u(x, y + s))
+    np.testing.assert_allclose(-laplacian, 1, atol=1e-6)
+    points, _, weights = problem.shape.boundary()
+    np.testing.assert_allclose(u(*points.T), 0, atol=1e-12)
+    assert weights.sum() == pytest.approx(8, rel=1e-6)
+    np.testing.assert_array_equal(np.isfinite(u(x, y)), poisson_lshape.inside(x, y))
+
+
+@pytest.mark.parametrize("precision", [jnp.float32, jnp.float64])
+@pytest.mark.usefixtures("double")
+def test_rotation_has_its_limit_at_the_origin(precision):
+    """ω → 1/0.385 with slope 0; nothing there is nan, neither forwards nor backwards."""
+    zero = jnp.zeros((), precision)
+    assert float(flow_mixing.rotation(zero, zero)) == pytest.approx(1 / 0.385, rel=1e-6)
+    near = np.array([1e-7, 1e-5, 1e-3, 1e-1])
+    r = np.hypot(near, near)
+    series = (1 - 4 / 3 * r**2 + 17 / 15 * r**4) / 0.385  # of tanh r / (r cosh² r)
+    np.testing.assert_allclose(flow_mixing.rotation(jnp.asarray(near, precision), near), series, rtol=1e-5)
+    for axes in ((0,), (1,), (0, 0), (0, 1), (1, 1)):
+        found = flow_mixing.rotation
+        for axis in axes:
+            found = jax.grad(found, axis)
+        assert np.isfinite(found(zero, zero))
+    for axes in ((0,), (1,), (2,), (1, 1), (2, 2), (0, 1)):
+        found = flow_mixing.exact
+        for axis in axes:
+            found = jax.grad(found, axis)
+        assert np.isfinite(found(zero + 1, zero, zero))
+    gradient = jax.grad(flow_mixing.exact, (1, 2))(zero + 1, zero, zero)  # u = -tanh(y/2 cos ωt - x/2 sin ωt)
+    assert gradient == pytest.approx((math.sin(1 / 0.385) / 2, -math.cos(1 / 0.385) / 2), rel=1e-5)
+    # its largest speed, r ω, is one
+    radii = np.linspace(0, 4, 2001)
+    assert np.max(radii * np.asarray(flow_mixing.rotation(radii, 0 * radii))) == pytest.approx(1, abs=1e-3)
+
+
+# --- recipes -----------------------------------------------------------------------------------------------------
+
+# rank, points per axis, steps, and weights by kind of network, where they are not one
+PAPER = {
+    "diffusion": (32, 64, 50_000, {}, {"dirichlet": 1 / 4}),
+    "helmholtz": (32, 64, 50_000, {}, {"dirichlet": 1 / 6}),
+    "klein-gordon": (32, 64, 50_000, {}, {"dirichlet": 1 / 4}),
+    "klein-gordon-3d": (32, 64, 50_000, {"dirichlet": 1 / 6}, {"dirichlet": 1 / 6}),
+    "diffusion-5d": (32, 8, 50_000, {}, {"dirichlet": 1 / 10}),
+    "flow-mixing": (128, 256, 50_000, {"residual": 10}, {"residual": 10, "dirichlet": 1 / 4}),
+    "poisson-lshape": (128, 256, 5_000, {"dirichlet": 1000}, {"dirichlet": 1000}),
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_paper_recipes_follow_the_paper(name, network):
+    problem, recipe = CATALOGUE[name].make("paper", network)
+    rank, points, steps, separable, pointwise = PAPER[name]
+    weights = Loss(problem, recipe).weights  # with emphasis and all
+    expected = separable if network.startswith("spinn") else pointwise
+    assert dict(zip(problem.names, weights)) == pytest.approx({n: expected.get(n, 1.0) for n in problem.names})
+    assert (recipe.steps, recipe.total_steps, recipe.precision) == (steps, steps, "float32")
+    assert (recipe.optimiser.rate, recipe.optimiser.schedule) == (1e-3, "constant")
+    assert isinstance(recipe.sampler, sx.Uniform)
+    assert recipe.sampler.every == 100
+    how = recipe.network
+    assert (how.scaled, how.activation, how.steepness) == (False, "tanh", None)
+    if network.startswith("spinn"):
+        assert recipe.points == points
+        assert (how.rank, how.width) == (rank, 64)
+    else:
+        assert how.width == 128
+    # "4 hidden layers" are three dense tanh layers, or four tanh levels of the modified network; the baseline's five are four
+    levels = {"spinn": 3, "spinn-mod": 4, "pinn": 4, "pinn-mod": 5}[network]
+    body = Model.build(problem, recipe, jax.random.key(0)).network.body
+    dense = [layer.weight.shape[-2:] for layer in (*body.hidden, body.out)]
+    modified = network.endswith("-mod")
+    assert len(body.hidden) == (levels - 1 if modified else levels)
+    assert dense[1:-1] == [(how.width, how.width)] * (len(dense) - 2)
+    assert dense[-1] == (how.width, rank if network.startswith("spinn") else 1)
+    if modified:
+        assert body.first.weight.shape[-1] == 3 * how.width
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_network_of_the_best_recipes_builds_and_is_finite(name, network):
+    problem, recipe = CATALOGUE[name].make("best", network)
+    recipe.check(problem)
+    model = Model.build(problem, recipe, jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array))) > 100
+    middle = [[(low + high) / 2 for low, high in (problem.box[a] for a in problem.box.axes)]]
+    view = sx.solution.View(problem, recipe, model, lambda fields, c, k: dict(fields))
+    assert np.all(np.isfinite(view.at(middle)))
+
+
+# --- the command line --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_problem_is_solved_by_name(name, recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    points = "4" if name == "diffusion-5d" else "8"
+    options = ["--recipe", recipe, "--network", "spinn-mod" if recipe == "best" else "spinn"]
+    done = CliRunner().invoke(app, ["solve", name, *options, "--points", points, "--steps", "40", "--out", "run", "--json"])
+    assert done.exit_code == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["problem"], result["recipe"], result["points"]) == (name, recipe, int(points))
+    assert 0 < result["relative_l2"] < 10
+    assert 0 < result["rmse"] < 100
+    assert result["loss"] > 0
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000

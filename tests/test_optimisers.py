@@ -1,0 +1,245 @@
+"""Optimisers: what each of them reaches, and what becomes of a run when one follows another."""
+
+import math
+import os
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import separax as sx
+from separax import solving
+from separax.loss import Loss
+from separax.training import Trainer
+
+
+def recipe(*optimisers, **options):
+    small = {"network": sx.SPINN(rank=4, width=8, depth=1, body="mlp"), "points": 10, "emphasis": 1.0}
+    return sx.Recipe(**(small | {"optimiser": list(optimisers)} | options))
+
+
+def decay():
+    """u' = -2u, u(0) = 1."""
+    return sx.Problem(sx.Box(t=(0, 1)), lambda u: u.t + 2 * u, [sx.Initial(1.0)], reference=lambda t: jnp.exp(-2 * t))
+
+
+def parameters(solution):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(solution.model) if hasattr(leaf, "shape")])
+
+
+# --- least squares -------------------------------------------------------------------------------------------------
+
+RANDOM = np.random.default_rng(0)
+MATRIX = np.linalg.qr(RANDOM.normal(size=(40, 12)))[0] * np.logspace(0, -2, 12)
+RIGHT = RANDOM.normal(size=40)
+
+
+def least_squares(dtype):
+    """‖Ax - b‖² with a condition number of 100, and its minimiser."""
+    a, b = jnp.asarray(MATRIX, dtype), jnp.asarray(RIGHT, dtype)
+    return lambda x: jnp.sum((a @ x - b) ** 2), np.linalg.lstsq(MATRIX, RIGHT)[0]
+
+
+def lbfgs(function, start, steps, **options):
+    search = sx.LBFGS(**options).transform(steps)
+    state = search.init(start, *jax.value_and_grad(function)(start))
+
+    def step(carry, _):
+        return search.update(*carry, function), None
+
+    return jax.jit(lambda *carry: jax.lax.scan(step, carry, None, length=steps)[0])(start, state)
+
+
+def test_least_squares():
+    """L-BFGS has the minimiser to ten digits where Adam has not one."""
+    with jax.enable_x64(True):
+        function, minimiser = least_squares(jnp.float64)
+        found, _ = lbfgs(function, jnp.zeros(12), 150)
+        adam = sx.Adam(1e-2).transform(150)
+
+        def step(carry, _):
+            updates, state = adam.update(jax.grad(function)(carry[0]), carry[1], carry[0])
+            return (optax.apply_updates(carry[0], updates), state), None
+
+        (slow, _), _ = jax.lax.scan(step, (jnp.zeros(12), adam.init(jnp.zeros(12))), None, length=150)
+        assert np.linalg.norm(found - minimiser) < 1e-10 * np.linalg.norm(minimiser)
+        assert np.linalg.norm(slow - minimiser) > 0.1 * np.linalg.norm(minimiser)
+
+
+def test_single_precision_stays_single_and_ends_at_its_rounding():
+    """Also with float64 on, where optax makes float64 of whatever has no type; and steps that cannot help do no harm."""
+    with jax.enable_x64(True):
+        function, minimiser = least_squares(jnp.float32)
+        found, state = lbfgs(function, jnp.zeros(12, jnp.float32), 400)
+        assert found.dtype == jnp.float32
+        assert float(state.value) == pytest.approx(float(function(found)), rel=1e-6)
+        assert np.linalg.norm(found - minimiser) < 1e-6 * np.linalg.norm(minimiser)
+
+
+def test_what_cannot_be_evaluated_is_not_stepped_on():
+    """√x - x/4 from 1, downhill to where there is no root: it stays where the loss is a number."""
+    with jax.enable_x64(True):
+        found, state = lbfgs(lambda x: jnp.sum(jnp.sqrt(x) - x / 4), jnp.ones(1), 50)
+        assert 0 <= float(found[0]) < 1
+        assert math.isfinite(float(state.value))
+        assert state.done
+
+
+# --- one after the other --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_lbfgs_goes_on_where_adam_ended(precision):
+    """On a rule of quadrature, where all losses are of the same points."""
+    how = recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(200), steps=400, sampler=sx.GaussLegendre(), precision=precision)
+    found = sx.solve(decay(), how)
+    adam, total = found.history.total[:40], found.history.total
+    assert total[40] <= adam.min() * (1 + 1e-4)
+    assert found.best_loss < 1e-2 * total[40]
+    assert found.best_step > 400
+    assert found.history.errors[-1] < found.history.errors[found.history.error_steps == 400]
+    assert parameters(found).dtype == precision
+    np.testing.assert_allclose(np.sum([*found.history.losses.values()], axis=0), total, rtol=1e-4)
+
+
+def test_stages_count_on(monkeypatch):
+    seen, compiled, before = [], [], Trainer.compile
+    monkeypatch.setattr(Trainer, "compile", lambda self, state: compiled.append(before(self, state)) or compiled[-1])
+    how = recipe(sx.Adam(1e-3, steps=25), sx.LBFGS(15), sx.Adam(1e-3), steps=12, sampler=sx.Uniform(every=10))
+    found = sx.solve(decay(), how, callback=lambda **now: seen.append((now["step"], now["steps"])))
+    np.testing.assert_array_equal(found.history.steps, [0, 10, 20, 25, 35, 40, 50])
+    assert found.timing.steps == how.total_steps == 52
+    assert {steps for _, steps in seen} == {52}
+    assert [step for step, _ in seen] == sorted(step for step, _ in seen)
+    assert seen[-1][0] == 52
+    assert not found.interrupted
+    assert len(compiled) == 3
+    assert found.timing.compile_seconds > sum(c.seconds for c in compiled)
+    assert found.memory_bytes == max(c.bytes for c in compiled)
+    # draws: 0, 1, 2 for Adam, 3 for all of L-BFGS, 4 and 5 for Adam again
+    assert [(s.start, s.end, s.every, s.draw) for s in how.stages] == [(0, 25, 10, 0), (25, 40, None, 3), (40, 52, 10, 4)]
+    assert [s.draw for s in recipe(sx.Adam(steps=9), sx.LBFGS(9), sampler=sx.GaussLegendre()).stages] == [0, 0]
+
+
+def test_a_stage_begins_from_the_best_on_one_draw_of_its_own():
+    how = recipe(sx.Adam(2e-2), sx.LBFGS(100), steps=200, sampler=sx.Uniform(every=10))
+    adam = sx.solve(decay(), recipe(sx.Adam(2e-2), steps=200, sampler=sx.Uniform(every=10)))
+    both = sx.solve(decay(), how)
+    with jax.enable_x64(True):
+        loss = Loss(decay(), how)
+        places = loss.draw(jax.random.split(jax.random.key(0))[1], jnp.asarray(how.stages[1].draw))
+        measured = [float(loss.total(loss(found.model, places))) for found in (adam, both)]
+    assert both.history.total[20] == pytest.approx(measured[0], rel=1e-3)
+    assert both.best_loss == pytest.approx(measured[1], rel=1e-3)
+    falling = both.history.total[20:]
+    assert np.all(np.diff(falling) < 1e-3 * falling[:-1])  # on new draws they would go up and down
+
+
+def test_a_stage_that_finds_nothing_better_leaves_what_it_was_given():
+    how = recipe(sx.LBFGS(100), sx.Adam(1.0, steps=30), sampler=sx.GaussLegendre())
+    found = sx.solve(decay(), how)
+    assert found.history.total[-1] > 100 * found.best_loss  # Adam went far away
+    assert found.best_step <= 100
+    with jax.enable_x64(True):
+        loss = Loss(decay(), how)
+        places = loss.draw(jax.random.key(0), jnp.asarray(0))
+        assert float(loss.total(loss(found.model, places))) == pytest.approx(found.best_loss, rel=1e-2)
+
+
+def test_a_stage_that_diverges_leaves_the_best_of_the_one_before():
+    steep = sx.Problem(sx.Box(t=(0, 1)), lambda u: u.t + u**5, [sx.Initial(1.0)])
+    with pytest.raises(sx.Diverged, match="the best parameters") as error:
+        sx.solve(steep, recipe(sx.LBFGS(30), sx.Adam(1e18, steps=100)))
+    found = error.value.solution
+    assert 0 < found.best_step <= 30
+    assert np.all(np.isfinite(found(t=np.linspace(0, 1, 5))))
+
+
+def test_the_last_parameters_are_looked_at_too():
+    how = recipe(sx.Adam(1e-3), steps=1)
+    found = sx.solve(decay(), how)
+    assert found.best_step == 1
+    assert found.best_loss < found.history.total[0]
+    with jax.enable_x64(True):
+        loss = Loss(decay(), how)
+        places = loss.draw(jax.random.split(jax.random.key(0))[1], jnp.asarray(0))
+        assert float(loss.total(loss(found.model, places))) == pytest.approx(found.best_loss, rel=1e-5)
+
+
+def test_seeds_trained_together_are_those_trained_alone():
+    how = recipe(sx.Adam(1e-2), sx.LBFGS(20), steps=20, precision="float64")
+    _, together = sx.solve(decay(), how, seed=[3, 4])
+    alone = sx.solve(decay(), how, seed=4)
+    np.testing.assert_allclose(together.history.total, alone.history.total, rtol=1e-6)
+    np.testing.assert_allclose(parameters(together), parameters(alone), atol=1e-6)
+
+
+# --- stopping and going on -------------------------------------------------------------------------------------------
+
+
+def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
+    """Stopped where L-BFGS would begin, and inside L-BFGS."""
+    monkeypatch.setattr(solving, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    how = recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(300), steps=200, sampler=sx.Uniform(every=10))
+    straight = sx.solve(decay(), how, out=tmp_path / "straight")
+    for stop, stage in ((200, 0), (400, 1)):
+
+        def ctrl_c(step, stop=stop, **_):
+            if step == stop:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        stopped = sx.solve(decay(), how, out=tmp_path / "stopped", resume=stop > 200, callback=ctrl_c)
+        assert stopped.interrupted
+        assert stopped.timing.steps == stop
+        with np.load(tmp_path / "stopped" / "state.npz") as state:
+            assert state["stage"] == stage
+    resumed = sx.solve(decay(), how, out=tmp_path / "stopped", resume=True)
+    assert not resumed.interrupted
+    np.testing.assert_array_equal(parameters(straight), parameters(resumed))
+    np.testing.assert_array_equal(straight.history.steps, resumed.history.steps)
+    np.testing.assert_array_equal(straight.history.total, resumed.history.total)
+    np.testing.assert_array_equal(straight.history.errors, resumed.history.errors)
+    assert (straight.best_step, straight.best_loss) == (resumed.best_step, resumed.best_loss)
+    with np.load(tmp_path / "straight" / "state.npz") as a, np.load(tmp_path / "stopped" / "state.npz") as b:
+        assert set(a) == set(b)
+        for name in set(a) - {"spent"}:
+            np.testing.assert_array_equal(a[name], b[name])
+    with pytest.raises(sx.InputError, match="recipe"):
+        sx.solve(
+            decay(), recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(300, memory=5), steps=200), out=tmp_path / "stopped", resume=True
+        )
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+def refused(make, *words):
+    with pytest.raises(sx.InputError) as error:
+        make()
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_bad_input():
+    refused(lambda: sx.LBFGS(0), "LBFGS: steps", "0")
+    refused(lambda: sx.LBFGS(memory=0), "LBFGS: memory", "0")
+    refused(lambda: sx.LBFGS(tries=1.5), "LBFGS: tries", "1.5")
+    refused(lambda: sx.LBFGS(slack=-1), "LBFGS: slack", "-1")
+    refused(lambda: sx.Adam(steps=-3), "Adam: steps", "-3")
+    refused(recipe, "optimiser", "none", "optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]")
+    refused(lambda: recipe(sx.Adam(), sx.LBFGS), "optimiser must be", "LBFGS", "sx.LBFGS(1_000)")
+    refused(lambda: recipe(sx.Adam(), "lbfgs"), "optimiser must be", "'lbfgs'", "sx.LBFGS(1_000)")
+    refused(lambda: recipe(sx.Adam(), sx.LBFGS()), "Adam, LBFGS do not say how many steps", "sx.LBFGS(steps=1_000)")
+    refused(lambda: recipe(sx.Adam(steps=10), sx.LBFGS(10), steps=500), "steps=500", "leave one of the two out")
+    refused(lambda: sx.solve(decay(), recipe(sx.Adam(warmup=50, steps=20), sx.LBFGS(10))), "warmup=50", "20 steps")
+
+
+def test_a_schedule_runs_over_its_own_stage():
+    first, second = recipe(sx.Adam(1e-2, "cosine"), sx.Adam(1e-3, "cosine", steps=50), steps=100).stages
+    assert (first.steps, second.steps) == (100, 50)
+    for stage in (first, second):
+        assert isinstance(stage.optimiser, sx.Adam)
+        assert float(stage.optimiser.rates(stage.steps)(stage.steps)) == pytest.approx(0.0)
