@@ -96,14 +96,15 @@ class Loss:
             None if fixed else jax.random.fold_in(key, 1 + self.problem.terms.index(term)), number, count, self.recipe.dtype
         )
 
-    def _mean(self, place: Place, values: Array) -> Array:
-        """The mean over the part of a place that is inside the problem's shape; scattered points on its boundary all are."""
+    def _mean_square(self, place: Place, values: Array) -> Array:
+        """The mean of squares over the part of a place that is inside the problem's shape; all of its boundary is."""
         shape = self.problem.shape
         if shape is None or (isinstance(place, Points) and place.normals is not None):
-            return place.mean(values)
+            return place.mean(values * values)
         mask = jnp.broadcast_to(shape.mask(place.arrays()), values.shape)
         share = place.mean(mask.astype(values.dtype))
-        return place.mean(jnp.where(mask, values, 0.0)) / jnp.maximum(share, 1e-12)
+        inside = jnp.where(mask, values, 0.0)  # before squaring: what is nan outside has then no gradient either
+        return place.mean(inside * inside) / jnp.maximum(share, 1e-12)
 
     @property
     def needs(self) -> list[frozenset[Key]]:
@@ -127,7 +128,7 @@ class Loss:
         if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, unknowns)) is not None:
             return mean_square(factors, place.weights).astype(self.recipe.dtype)
         values = values_of(expression, source.shape, name)
-        return self._mean(place, values * values)
+        return self._mean_square(place, values)
 
     def _factors(
         self, name: str, expression: Any, source: Source, place: Lattice, unknowns: Mapping[str, Array]
@@ -200,7 +201,7 @@ class Loss:
         if normal_part:
             values = values + normal_part * self._normal_derivative(term, field, place)
         target = jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
-        return max(1, len(term.sides)) * self._mean(place, (values - target) ** 2)
+        return max(1, len(term.sides)) * self._mean_square(place, values - target)
 
     def _normal_derivative(self, term: Term, field: Field, place: Place) -> Array:
         if not term.boundary:

@@ -151,7 +151,10 @@ class Problem:
             return [*values, *([] if self.shape is None else [self.shape.mask(c)])]
 
         tracer.note = lambda terms: seen.append(repr(sorted((key, str(c)) for key, c in terms.items())))
-        text = str(jax.make_jaxpr(run)(coordinates, unknowns)) + "".join(seen)
+        with jax.enable_x64(True):  # the same whatever the caller's precision is
+            closed = jax.make_jaxpr(run)(coordinates, unknowns)
+        text = str(closed.jaxpr) + "".join(seen)
+        text += "".join(hashlib.sha256(np.asarray(c, np.float64).tobytes()).hexdigest() for c in closed.consts)
         for term in self.terms:
             arrays = [] if term.fixed is None else [*term.fixed.coordinates, term.value({}, {})]
             text += f"{term.name} {term.axis} {term.sides} {term.boundary} {term.condition.weight} {term.condition.mix} {term.condition.jump}"

@@ -222,7 +222,10 @@ class Trainer:
         params = jax.eval_shape(self._init, key).model
         # values that a residual without a lattice does not use are in the program as written, not in the compiled one
         used, _ = partial_eval.dce_jaxpr(jax.make_jaxpr(forward)(params, key).jaxpr, [True])
-        return 2 * (self.seeds or 1) * _product_bytes(used)
+        # what a face is compared with, and the difference, which a residual's own lattice is fused with
+        faces = jax.eval_shape(lambda key: loss.draw(key, jnp.zeros((), jnp.int32)), key)[1:]
+        beside = sum(math.prod(place.shape) for place in faces) * jnp.dtype(self.loss.recipe.dtype).itemsize
+        return 2 * (self.seeds or 1) * (_product_bytes(used) + beside)
 
     def compile(self, state: TrainState) -> Compiled:
         """The launch, compiled for states like this one, with what it took."""

@@ -156,12 +156,11 @@ def test_the_corner_of_the_l_has_the_normals_of_its_edges():
         assert weights[edge].sum() == pytest.approx(2 if side < 0 else 1, rel=1e-12)
 
 
-@BOTH
-@pytest.mark.parametrize("name", ["disc", "ellipse"])
+@pytest.mark.parametrize(("name", "kind"), [("disc", "signed"), ("disc", "indicator"), ("ellipse", "indicator")])
 def test_perimeter_converges(monkeypatch, name, kind):
     """Lines that graze the curve make it order 3/2."""
     inside, box, area, _ = SHAPES[name]
-    sizes, errors = [32, 64, 128, 256, 512], []
+    sizes, errors = [32, 128, 512], []
     for lines in sizes:
         monkeypatch.setitem(shapes.LINES, 2, lines)
         weights = Shape(inside if kind == "signed" else indicator(inside), box).boundary()[2]
@@ -262,14 +261,20 @@ def test_a_point_on_the_boundary_is_inside_whatever_its_rounding(dtype):
 
 @BOTH
 def test_masks_broadcast(kind):
-    x, y = np.linspace(-1, 1, 21), np.linspace(-1, 1, 31)
+    x, y = np.linspace(-1, 0.99, 21), np.linspace(-1, 0.98, 31)  # none on the boundary
     found = made("ellipse", kind).mask({"x": x[:, None], "y": y[None]})
-    np.testing.assert_array_equal(found, (x[:, None] / 0.9) ** 2 + (y / 0.5) ** 2 <= 1 + 1e-12)
+    np.testing.assert_array_equal(found, (x[:, None] / 0.9) ** 2 + (y / 0.5) ** 2 <= 1)
 
 
 # --- the loss ----------------------------------------------------------------------------------------------------
 
 PARABOLA = [[(0.25, one, one), (-0.25, power(2), one), (-0.25, one, power(2))]]  # (1 - r²)/4, of -Δu = 1 and 0 on the circle
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Fewer points on the boundary, each as exact."""
+    monkeypatch.setitem(shapes.LINES, 2, 256)
 
 
 def recipe(network=TINY, **options):
@@ -280,9 +285,17 @@ def poisson(u):
     return -u.xx - u.yy - 1
 
 
-@NETWORKS
-@pytest.mark.parametrize("sampler", [sx.Uniform(), sx.Grid(), sx.GaussLegendre()], ids=["uniform", "grid", "gauss"])
-@BOTH
+@pytest.mark.usefixtures("coarse")
+@pytest.mark.parametrize(
+    ("network", "sampler", "kind"),
+    [
+        (TINY, sx.Uniform(), "signed"),
+        (TINY, sx.Grid(), "signed"),
+        (TINY, sx.GaussLegendre(), "indicator"),
+        (POINTWISE, sx.Uniform(), "indicator"),
+        (POINTWISE, sx.GaussLegendre(), "signed"),
+    ],
+)
 def test_the_exact_solution_on_a_disc_has_no_loss(network, sampler, kind):
     """With every kind of condition at once: u = 0, ∂u/∂n = -1/2 and 2u + 3 ∂u/∂n = -3/2 on the circle."""
     inside = disc if kind == "signed" else indicator(disc)
@@ -300,6 +313,7 @@ def test_the_exact_solution_on_a_disc_has_no_loss(network, sampler, kind):
     assert min(wrong.values()) > 1e-8
 
 
+@pytest.mark.usefixtures("coarse")
 @NETWORKS
 @pytest.mark.parametrize("sampler", [sx.Uniform(), sx.GaussLegendre()], ids=["uniform", "gauss"])
 def test_terms_are_means_over_what_is_inside(network, sampler):
@@ -342,6 +356,7 @@ def test_terms_are_means_over_what_is_inside(network, sampler):
     assert np.mean(y == -0.5) == pytest.approx(chord / (chord + arc), abs=0.03)
 
 
+@pytest.mark.usefixtures("coarse")
 @NETWORKS
 def test_heat_on_a_disc_counts_the_initial_values_inside(network):
     """u = e^(-2t) sin x sin y solves u_t = Δu."""
@@ -369,6 +384,7 @@ def test_heat_on_a_disc_counts_the_initial_values_inside(network):
     assert wrong["initial"] == pytest.approx(np.mean(x[x**2 + y**2 <= 1] ** 8), rel=1e-12)
 
 
+@pytest.mark.usefixtures("coarse")
 @NETWORKS
 def test_a_cylinder_has_a_curved_side_and_two_flat_faces(network):
     """Dirichlet is the mean over the side plus the means over the parts of the faces z = ±2 that are inside."""
@@ -411,7 +427,7 @@ def parabola(x, y):
 @pytest.fixture(scope="module")
 def solution():
     problem = sx.Problem(SQUARE, poisson, [sx.Dirichlet(0)], inside=disc, reference=parabola)
-    how = sx.Recipe(sx.SPINN(rank=6, width=24, depth=2), points=24, steps=1500, optimiser=sx.Adam(5e-3, "cosine"))
+    how = sx.Recipe(sx.SPINN(rank=6, width=24, depth=2, body="mlp"), points=24, steps=2500, optimiser=sx.Adam(1e-2, "cosine"))
     return sx.solve(problem, how)
 
 
@@ -419,14 +435,13 @@ def test_a_short_run_solves_poisson_on_the_disc(solution):
     assert solution.relative_l2() < 2e-2
 
 
-@pytest.mark.xfail(reason="solving.py counts points outside the shape in the error it follows; take this mark away with the fix")
 def test_the_error_followed_during_training_is_of_the_inside(solution):
     assert solution.history.errors[-1] == pytest.approx(solution.relative_l2(), rel=0.05)  # on a coarser lattice
 
 
 def test_a_pointwise_network_learns_on_a_shape():
     problem = sx.Problem(SQUARE, poisson, [sx.Dirichlet(0)], inside=indicator(disc), reference=parabola)
-    how = sx.Recipe(sx.PINN(width=16, depth=2), points=12, steps=300, optimiser=sx.Adam(1e-2, "cosine"))
+    how = sx.Recipe(sx.PINN(width=16, depth=2, body="mlp"), points=10, steps=300, optimiser=sx.Adam(1e-2, "cosine"))
     found = sx.solve(problem, how)
     assert found.history.total[-1] < 1e-2 * found.history.total[0]
     assert found.relative_l2() < 0.3
@@ -458,10 +473,10 @@ def test_errors_norms_and_integrals_count_the_inside_alone(solution):
     np.testing.assert_allclose(
         solution.integral("y", x=rule["x"], points=48), values @ np.asarray(rule.weights[1]), rtol=1e-3, atol=1e-6
     )
-    # ∫ u = π/8 and √∫u² = √(π/48) of the exact solution, found through a mask's staircase
-    assert solution.integral(points=256) == pytest.approx(np.pi / 8, rel=3e-2)
-    assert solution.norm(points=256) == pytest.approx(math.sqrt(np.pi / 48), rel=3e-2)
-    assert solution.of(lambda u: 0 * u + 1).integral(points=256) == pytest.approx(np.pi, rel=5e-3)
+    # ∫ u = π/8 and √∫u² = √(π/48) of the exact solution; through a mask the disc is a staircase, where u is next to nothing
+    assert solution.integral(points=48) == pytest.approx(np.pi / 8, rel=2e-2)
+    assert solution.norm(points=48) == pytest.approx(math.sqrt(np.pi / 48), rel=2e-2)
+    assert solution.of(lambda u: 0 * u + 1).integral(points=48) == pytest.approx(np.pi, rel=2e-2)
 
 
 def test_the_fingerprint_knows_the_shape():

@@ -62,12 +62,21 @@ def run_all(jobs: Sequence[Job], folder: Path, command: str, say: Say, progress:
                 raise Stopped(f"{about}: stopped at once") from None
             if record["status"] == "skipped":
                 say(f"skipped: {record['note']}")
-            _put_aside(job.path(folder))
-            write_record(job.path(folder), record)
+            if record["status"] != "skipped" or not _stands(job.path(folder)):  # a row that ran once is worth more
+                _put_aside(job.path(folder))
+                write_record(job.path(folder), record)
         else:
             say(f"[{number}/{len(jobs)}] {about}: recorded already")
         found.append(record)
     return found
+
+
+def _stands(path: Path) -> bool:
+    """Whether there is a record of a run that was made."""
+    try:
+        return read_record(path)["status"] != "skipped"
+    except DamagedRecord:
+        return False
 
 
 def _put_aside(path: Path) -> None:
@@ -78,6 +87,11 @@ def _put_aside(path: Path) -> None:
         aside = path.with_name(f"{path.name}.old{number}")
     if path.exists():
         path.rename(aside)
+
+
+def _settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:
+    with jax.enable_x64(True):  # as `solve` sees them
+        return settings(problem, recipe, seeds)
 
 
 def _begun(place: Path, wanted: Mapping[str, Any]) -> bool:
@@ -109,7 +123,7 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> R
         **dict.fromkeys(("ms_per_step_together", "memory_mb", "memory_together_mb", "curve")),
         "status": "timed",
         "note": "",
-        "settings": settings(problem, recipe, job.seeds),
+        "settings": _settings(problem, recipe, job.seeds),
         "environment": environment(),
         "command": command,
     }
@@ -140,7 +154,7 @@ def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder:
     groups: list[Ensemble] = []
     for seeds in parts:
         place = folder / "runs" / job.problem / (job.stem + (f"-seeds{seeds[0]}-{seeds[-1]}" if len(parts) > 1 else ""))
-        resume = _begun(place, settings(problem, recipe, seeds))
+        resume = _begun(place, _settings(problem, recipe, seeds))
         found = solve(problem, recipe, seed=seeds, out=place, resume=resume, progress=progress)
         assert isinstance(found, Ensemble)
         if found[0].interrupted:

@@ -1,0 +1,453 @@
+"""Running the paper's rows: which ones, what is recorded, what is skipped, and what an interrupted run leaves."""
+
+import csv
+import json
+import signal
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from separax.catalogue import CATALOGUE
+from separax.cli import app
+from separax.errors import Diverged, InputError, MemoryPrediction
+from separax.loss import Loss
+from separax.reproduce import running
+from separax.reproduce.plan import Job, plan
+from separax.reproduce.published import published
+from separax.reproduce.records import DamagedRecord, collect, read_record, write_record
+from separax.reproduce.running import Stopped, recorded, run_all
+from separax.reproduce.showing import documents, rows_of, write_all
+from separax.solving import solve
+from separax.training import Trainer
+
+JOB = Job("helmholtz", "spinn", 6, (0, 1), steps=40)
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A step is not timed; it takes a second otherwise."""
+    monkeypatch.setattr(running, "step_cost", lambda *_: {"ms_per_step": 0.5, "compile_seconds": 1.0, "memory_mb": 2.0})
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Fails if anything is trained."""
+
+    def fail(*_, **__):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr(running, "solve", fail)
+
+
+def go(jobs, folder):
+    """The records, and what was said."""
+    said = []
+    return run_all(jobs, folder, "separax reproduce", said.append, False), said
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A folder with one row, run in full; not to be changed."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    go([JOB], folder)
+    return folder
+
+
+@pytest.fixture
+def folder(done, tmp_path):
+    """A copy of it that may be changed: the record and the run."""
+    for path in [done / "helmholtz" / "spinn-6.json", *(done / "runs" / "helmholtz" / "spinn-6").iterdir()]:
+        copy = tmp_path / path.relative_to(done)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    return tmp_path
+
+
+# --- the plan ----------------------------------------------------------------------------------------------------
+
+
+def rows(jobs):
+    return [(job.problem, job.network, job.points) for job in jobs]
+
+
+def test_the_plan_has_every_published_row_that_can_be_run():
+    jobs = plan()
+    known = {(r.problem, r.network, r.points) for r in published() if r.problem in CATALOGUE and r.network.split("+")[0] in
+             ("spinn", "spinn-mod", "pinn", "pinn-mod") and r.points is not None}  # fmt: skip
+    lshape = {("poisson-lshape", "spinn-mod", 256), ("poisson-lshape", "pinn-mod", 64)}  # the paper does not say
+    assert set(rows(jobs)) == known | lshape
+    assert len(rows(jobs)) == len(set(rows(jobs)))
+    assert len({job.path(Path("out")) for job in jobs}) == len(jobs)
+    pointwise = [job.network.startswith("pinn") for job in jobs]
+    assert pointwise == sorted(pointwise)  # baselines last
+
+
+def test_seeds_are_the_papers():
+    for job in plan():
+        assert job.seeds == tuple(range(3 if job.network.startswith("pinn") else 7))
+        assert (job.steps, job.rank) == (None, None)
+    assert {job.seeds for job in plan(["helmholtz"], seeds=2, first_seed=5)} == {(5, 6)}
+
+
+@pytest.mark.parametrize(
+    ("baselines", "trained"), [("timed", set()), ("smallest", {16}), ("all", {16, 32, 64})], ids=lambda v: v if isinstance(v, str) else ""
+)  # fmt: skip
+def test_baselines_are_trained_where_asked(baselines, trained):
+    jobs = plan(["diffusion"], networks=["pinn", "spinn"], baselines=baselines)
+    assert {job.points for job in jobs if job.network == "pinn" and job.train} == trained
+    assert {job.points for job in jobs if job.network == "pinn"} == {16, 32, 64}
+    assert all(job.train for job in jobs if job.network == "spinn")
+
+
+def test_points_and_names_cut_the_plan_down():
+    assert rows(plan(["helmholtz"], networks=["spinn"], points=[64, 16])) == [
+        ("helmholtz", "spinn", 16),
+        ("helmholtz", "spinn", 64),
+    ]
+    assert rows(plan(["helmholtz"], networks=["spinn"], points=[24])) == [("helmholtz", "spinn", 24)]  # of our own
+    assert rows(plan(["helmholtz", "helmholtz"], networks=["spinn"], points=[24])) == [("helmholtz", "spinn", 24)]
+    tuned = [job for job in plan(points=[64]) if job.network.endswith("+lbfgs")]
+    assert tuned
+    assert {job.points for job in tuned} == {64}
+    assert not [job for job in plan(points=[32]) if job.network.endswith("+lbfgs")]
+
+
+def test_a_study_of_ranks_is_of_separable_networks():
+    jobs = plan(["klein-gordon"], points=[16], ranks=[8, 2, 8])
+    assert [(job.network, job.rank) for job in jobs] == [("spinn", 2), ("spinn", 8), ("spinn-mod", 2), ("spinn-mod", 8)]
+    assert jobs[0].stem == "spinn-16-rank2"
+    assert jobs[0].make()[1].network.rank == 2
+
+
+def test_jobs_are_paper_recipes_with_what_was_asked():
+    problem, recipe = Job("flow-mixing", "spinn-mod", 32, (0,), steps=70).make()
+    assert (problem.name, recipe.points, recipe.steps, recipe.network.rank) == ("flow-mixing", 32, 70, 128)
+    job = next(job for job in plan() if job.network == "spinn-mod+lbfgs")
+    recipe = job.make()[1]
+    assert [type(o).__name__ for o in recipe.optimisers] == ["Adam", "LBFGS"]
+    assert recipe.total_steps == 51_000
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"problems": ["helmoltz"]}, ["problem", "'helmoltz'", "Did you mean 'helmholtz'"]),
+        ({"networks": ["spin-mod"]}, ["networks", "'spin-mod'", "Did you mean 'spinn-mod'"]),
+        ({"baselines": "smalest"}, ["baselines", "'smalest'", "Did you mean 'smallest'"]),
+        ({"seeds": 0}, ["seeds", "at least 1", "got 0"]),
+        ({"points": [0]}, ["points", "at least 1", "got 0"]),
+        ({"ranks": [-1]}, ["ranks", "at least 1", "got -1"]),
+        ({"networks": ["pinn"], "ranks": [4]}, ["ranks", "pinn", "spinn"]),
+        ({"problems": ["flow-mixing"], "networks": ["pinn"]}, ["no row for flow-mixing, pinn", "--show"]),
+    ],
+)
+def test_what_cannot_be_planned_is_named(options, words):
+    with pytest.raises(InputError) as error:
+        plan(**options)
+    for word in words:
+        assert word in str(error.value)
+
+
+# --- a row -------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_becomes_a_record_that_holds(done):
+    record = read_record(done / "helmholtz" / "spinn-6.json")
+    assert (record["problem"], record["network"], record["points"], record["axes"]) == ("helmholtz", "spinn", 6, 3)
+    assert (record["steps"], record["seeds"], record["status"], record["note"]) == (40, [0, 1], "done", "")
+    kept = json.loads((done / "runs" / "helmholtz" / "spinn-6" / "record.json").read_text())
+    assert record["relative_l2"] == pytest.approx(kept["relative_l2_each"])
+    assert record["relative_l2"][0] != record["relative_l2"][1]
+    assert np.mean(record["rmse"]) == pytest.approx(kept["rmse"])
+    # rmse / relative L2 is the root mean square of the solution on the lattice of errors
+    np.testing.assert_allclose(np.array(record["rmse"]) / record["relative_l2"], record["rmse"][0] / record["relative_l2"][0])
+    assert record["ms_per_step"] > 0
+    assert record["memory_mb"] > 0
+    assert record["train_seconds"] == pytest.approx(kept["train_seconds"])
+    assert record["ms_per_step_together"] == pytest.approx(1e3 * record["train_seconds"] / 40)
+    assert record["curve"]["steps"][-1] == 40
+    assert len(record["curve"]["relative_l2"][-1]) == 2
+    assert record["settings"] == json.loads((done / "runs" / "helmholtz" / "spinn-6" / "settings.json").read_text())
+    assert record["command"] == "separax reproduce"
+
+
+@pytest.mark.usefixtures("untrained", "quick")
+def test_what_is_recorded_is_not_run_again(done):
+    path = done / "helmholtz" / "spinn-6.json"
+    before = path.stat().st_mtime_ns, path.read_bytes()
+    records, said = go([JOB, Job("helmholtz", "spinn", 6, (1,), steps=30), Job("helmholtz", "spinn", 6, (0,), train=False)], done)
+    assert (path.stat().st_mtime_ns, path.read_bytes()) == before
+    assert [r["relative_l2"] for r in records] == [read_record(path)["relative_l2"]] * 3
+    assert said[0] == "[1/3] helmholtz, spinn, 6 points per axis: recorded already"
+    assert sorted(p.name for p in path.parent.iterdir()) == ["spinn-6.json"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_damaged_record_is_named_and_made_again(folder):
+    path = folder / "helmholtz" / "spinn-6.json"
+    before = read_record(path)
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(DamagedRecord):
+        recorded(JOB, folder)
+    state = (folder / "runs" / "helmholtz" / "spinn-6" / "state.npz").read_bytes()
+    _, said = go([JOB], folder)
+    assert str(path) in said[0]
+    assert "cut short" in said[0]
+    after = read_record(path)
+    assert (after["relative_l2"], after["loss"], after["train_seconds"]) == (
+        before["relative_l2"],
+        before["loss"],
+        before["train_seconds"],
+    )
+    assert (folder / "runs" / "helmholtz" / "spinn-6" / "state.npz").read_bytes() == state  # its run was there: nothing trained
+    assert (path.parent / "spinn-6.json.old").stat().st_size > 0
+    assert [p.name for p in (folder / "runs" / "helmholtz").iterdir()] == ["spinn-6"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_more_steps_or_seeds_are_run_and_what_was_there_is_put_aside(folder, monkeypatch):
+    path = folder / "helmholtz" / "spinn-6.json"
+    old = path.read_bytes()
+    go([Job("helmholtz", "spinn", 6, (0,), steps=60)], folder)
+    assert (read_record(path)["steps"], read_record(path)["seeds"]) == (60, [0])
+    assert (path.parent / "spinn-6.json.old").read_bytes() == old
+    run = folder / "runs" / "helmholtz"
+    assert json.loads((run / "spinn-6" / "settings.json").read_text())["steps"] == 60
+    assert json.loads((run / "spinn-6.old" / "settings.json").read_text())["steps"] == 40
+    assert (run / "spinn-6.old" / "best.npz").exists()
+    # a second time: neither of the two that are aside is overwritten
+    second = path.read_bytes()
+    monkeypatch.setattr(running, "available", lambda: 1)
+    go([Job("helmholtz", "spinn", 6, (0,), steps=80)], folder)
+    assert (path.parent / "spinn-6.json.old").read_bytes() == old
+    assert (path.parent / "spinn-6.json.old2").read_bytes() == second
+    assert [r["steps"] for r in collect(folder)[0]] == [80]  # those aside are in no table
+
+
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("untrained")
+def test_too_little_memory_skips_a_row_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "available", lambda: 1_000)
+    jobs = [Job("helmholtz", "spinn", n, (0,), steps=40) for n in (256, 6)]
+    (large, small), said = go(jobs, tmp_path)
+    assert large["status"] == small["status"] == "skipped"
+    assert "256 × 256 × 256 points would need about" in large["note"]
+    assert "1 kB are free" in large["note"]
+    assert large["relative_l2"] is None
+    assert "skipped: a step on 256 × 256 × 256" in " ".join(said)
+    assert read_record(jobs[0].path(tmp_path))["note"] == large["note"]
+    shown = rows_of(["helmholtz"], collect(tmp_path)[0])
+    (row,) = [r for r in shown["helmholtz"] if (r.network, r.points) == ("spinn", 256)]
+    assert row.notes.startswith("skipped: a step on 256 × 256 × 256")
+    assert "| skipped: a step on 256 × 256 × 256" in documents(shown)["helmholtz"]
+    assert recorded(jobs[0], tmp_path) is None  # tried again when there is more
+
+
+@pytest.mark.usefixtures("quick")
+def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monkeypatch):
+    problem, recipe = JOB.make()
+    with jax.enable_x64(True):
+        needed = Trainer(Loss(problem, recipe)).predicted_bytes()
+    monkeypatch.setattr(running, "available", lambda: int(1.9 * needed))
+    (record,), _ = go([JOB], tmp_path)
+    assert (record["status"], record["note"], record["seeds"]) == ("done", "1 seed at once", [0, 1])
+    together = read_record(done / "helmholtz" / "spinn-6.json")
+    assert record["relative_l2"] == pytest.approx(together["relative_l2"], rel=1e-3)
+    assert record["loss"] == pytest.approx(together["loss"], rel=1e-3)
+    assert np.shape(record["curve"]["loss"]) == (len(record["curve"]["steps"]), 2)
+    groups = sorted((tmp_path / "runs" / "helmholtz").iterdir())
+    assert [g.name for g in groups] == ["spinn-6-seeds0-0", "spinn-6-seeds1-1"]
+    spent = [json.loads((g / "record.json").read_text())["train_seconds"] for g in groups]
+    assert record["train_seconds"] == pytest.approx(sum(spent))
+
+
+def test_times_of_uneven_groups_add_up():
+    """Seven seeds, three at once: 10 + 12 + 5 seconds, however many seeds shared them."""
+
+    def group(seeds, seconds):
+        history = SimpleNamespace(error_steps=np.array([10, 20]), errors=np.ones(2), steps=np.arange(20), total=np.ones(20))
+        timing = SimpleNamespace(train_seconds=seconds, compile_seconds=seconds / 10, steps=1000)
+        one = {
+            "history": history,
+            "best_loss": 0.5,
+            "best_step": 20,
+            "memory_bytes": int(1e6 * seeds),
+            "_sums": lambda *_: (1.0, 4.0, 25),
+        }
+        return [SimpleNamespace(timing=SimpleNamespace(**vars(timing)), **one) for _ in range(seeds)]
+
+    found = running.summary([group(3, 10.0), group(3, 12.0), group(1, 5.0)])
+    assert found["train_seconds"] == pytest.approx(27)
+    assert found["compile_seconds"] == pytest.approx(2.7)
+    assert found["ms_per_step_together"] == pytest.approx(27)
+    assert found["memory_together_mb"] == pytest.approx(3)
+    assert found["relative_l2"] == [0.5] * 7
+    assert found["rmse"] == [0.2] * 7
+    assert np.shape(found["curve"]["loss"]) == (2, 7)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("trouble", "words"),
+    [
+        (MemoryPrediction("a training step would need about 9 GB"), "would need about 9 GB"),
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.\nmore"), "out of memory: RESOURCE"),
+        (Diverged("the loss stopped being finite at step 3"), "diverged: the loss stopped"),
+    ],
+    ids=["predicted", "met", "diverged"],
+)
+def test_a_run_that_fails_is_recorded_as_such_and_others_go_on(tmp_path, monkeypatch, trouble, words):
+    def fail(*_, **__):
+        raise trouble
+
+    monkeypatch.setattr(running, "solve", fail)
+    records, _ = go([JOB, Job("helmholtz", "spinn", 5, (0,), steps=40)], tmp_path)
+    assert [(r["status"], r["ms_per_step"]) for r in records] == [("timed", 0.5)] * 2
+    assert words in read_record(JOB.path(tmp_path))["note"]
+    assert recorded(JOB, tmp_path) is None
+
+
+@pytest.mark.usefixtures("quick")
+def test_other_errors_are_not_hidden(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+
+    monkeypatch.setattr(running, "solve", fail)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
+        go([JOB], tmp_path)
+
+
+@pytest.mark.usefixtures("quick", "untrained")
+def test_a_baseline_may_be_timed_alone(tmp_path):
+    timed = Job("helmholtz", "pinn", 6, (0, 1, 2), train=False)
+    (record,), _ = go([timed], tmp_path)
+    assert (record["status"], record["ms_per_step"], record["relative_l2"]) == ("timed", 0.5, None)
+    assert recorded(timed, tmp_path) == read_record(timed.path(tmp_path))
+    assert recorded(Job("helmholtz", "pinn", 6, (0,)), tmp_path) is None  # training is more
+
+
+# --- interruption, files and the command line --------------------------------------------------------------------
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+
+
+def plain(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_interrupted_row_goes_on_and_ends_where_an_uninterrupted_one_does(tmp_path, monkeypatch):
+    row = ["helmholtz", "--networks", "spinn", "--points", 5, "--steps", 1500, "--seeds", 2]
+
+    def interrupted(*arguments, **options):
+        return solve(*arguments, **options, callback=lambda **_: signal.raise_signal(signal.SIGINT))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "solve", interrupted)
+        stopped = command(*row, "--out", tmp_path / "cut")
+    assert stopped.exit_code == 130, stopped.stderr
+    assert "stopped at step" in plain(stopped.stderr)
+    assert "the same command goes on from there" in plain(stopped.stderr)
+    assert "not run" in stopped.stdout
+    assert collect(tmp_path / "cut") == ([], [])
+    first = json.loads((tmp_path / "cut" / "runs" / "helmholtz" / "spinn-5" / "record.json").read_text())
+    assert 0 < first["steps"] < 1500
+    assert [p.name for p in (tmp_path / "cut" / "runs" / "helmholtz").iterdir()] == ["spinn-5"]
+    after, whole = (command(*row, "--out", tmp_path / name) for name in ("cut", "whole"))
+    assert after.exit_code == whole.exit_code == 0, after.stderr
+    one, other = (read_record(tmp_path / name / "helmholtz" / "spinn-5.json") for name in ("cut", "whole"))
+    for name in ("relative_l2", "rmse", "loss", "best_step", "steps"):
+        assert one[name] == other[name]
+    assert one["train_seconds"] > first["train_seconds"]  # of both parts
+    assert [p.name for p in (tmp_path / "cut" / "runs" / "helmholtz").iterdir()] == ["spinn-5"]  # gone on with, not begun anew
+
+
+@pytest.mark.usefixtures("untrained")
+def test_an_interrupt_before_training_stops_the_rows(tmp_path, monkeypatch):
+    def step_cost(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "step_cost", step_cost)
+    with pytest.raises(Stopped, match="helmholtz, spinn, 6 points per axis: stopped"):
+        go([JOB, JOB], tmp_path)
+    done = command("helmholtz", "--networks", "spinn", "--points", 6, "--out", tmp_path)
+    assert done.exit_code == 130
+    assert "goes on from there" in plain(done.stderr)
+
+
+def test_tables_and_figures_are_written(folder):
+    record = read_record(folder / "helmholtz" / "spinn-6.json")
+    for rank in (2, 4):
+        write_record(folder / "helmholtz" / f"spinn-6-rank{rank}.json", record | {"rank": rank})
+    (folder / "helmholtz" / "spinn-7.json").write_text("{")
+    files, damaged = write_all(folder)
+    assert [p.relative_to(folder).as_posix() for p in files] == [
+        "tables.csv",
+        "tables.md",
+        "figures/results.png",
+        "figures/rank.png",
+    ]
+    assert all(p.stat().st_size > 500 for p in files)
+    assert [(p.name, "cut short" in reason) for p, reason in damaged] == [("spinn-7.json", True)]
+    sheet = list(csv.DictReader((folder / "tables.csv").read_text().splitlines()))
+    ours = [row for row in sheet if row["status"] == "done"]
+    assert len(ours) == 1  # ranks are no rows of the tables
+    assert float(ours[0]["relative_l2"]) == pytest.approx(np.mean(record["relative_l2"]))
+    assert {row["problem"] for row in sheet} == set(CATALOGUE)
+    text = (folder / "tables.md").read_text()
+    for name in (*CATALOGUE, "summary"):
+        assert f"## {name}\n" in text
+
+
+@pytest.mark.usefixtures("untrained")
+def test_show_runs_nothing(folder):
+    done = command("helmholtz", "--show", "--out", folder)
+    assert done.exit_code == 0, done.stderr
+    assert "6³" in done.stdout
+    assert "2 seeds of 7; 40 steps of 50,000" in plain(done.stdout)
+    assert "0.0592" in done.stdout  # published, spinn at 64³
+    empty = command("--show", "--out", folder / "empty")
+    assert empty.exit_code == 0
+    assert "poisson-lshape" in empty.stdout
+
+
+@pytest.mark.usefixtures("untrained")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["helmoltz"], ["problem", "helmoltz", "Did you mean 'helmholtz'"]),
+        (["--networks", "spin"], ["networks", "spin", "Did you mean 'spinn'"]),
+        (["--baselines", "al"], ["baselines", "Did you mean 'all'"]),
+        (["--points", "16,x"], ["points", "whole numbers", "16,x"]),
+        (["--points", "-3"], ["points", "-3", "at least 1"]),
+        (["--ranks", "0"], ["ranks", "at least 1"]),
+        (["--seeds", "0"], ["seeds", "at least 1"]),
+        (["--seed", "-1"], ["seed", "at least 0"]),
+        (["--steps", "0"], ["steps", "at least 1"]),
+        (["flow-mixing", "--networks", "pinn"], ["no row", "flow-mixing"]),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_written(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    done = command(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    for word in words:
+        assert word in plain(done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    done = command("helmholtz", "--show", "--out", tmp_path / "file")
+    assert done.exit_code == 2
+    assert "out: cannot write to" in plain(done.stderr)
+    assert (tmp_path / "file").read_text() == "mine"
