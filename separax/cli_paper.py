@@ -27,13 +27,16 @@ def reproduce(
     ] = "smallest",
     out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("reproduced"),
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is recorded.")] = False,
+    into: Annotated[
+        list[Path] | None, typer.Option(help="Put the tables into the places a Markdown file has for them; once for each file.")
+    ] = None,
 ) -> None:
     """Run the paper's rows and put them beside the published figures. What is recorded already is not run again."""
     with explained():
         from .errors import InputError, whole
         from .reproduce.plan import plan
         from .reproduce.running import Stopped, run_all
-        from .reproduce.showing import rows_of, write_all
+        from .reproduce.showing import fill, rows_of, write_all
         from .reproduce.tables import problem_table, rich_table, summary_table
 
         whole("seed", seed, 0)
@@ -56,6 +59,8 @@ def reproduce(
             words.print(f"[bold red]left out:[/] {path}: {reason}")
         from .reproduce.records import collect
 
+        for file in into or []:
+            fill(file, out)
         asked = list(dict.fromkeys(job.problem for job in jobs))
         rows = rows_of(asked, collect(out)[0])
         screen = Console(width=None if sys.stdout.isatty() else 140)

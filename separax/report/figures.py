@@ -84,13 +84,13 @@ def slices(solution: Solution, field: str | None = None, points: int = 128) -> F
     limits = min(np.nanmin(v) for v in values), max(np.nanmax(v) for v in values)  # nothing is known outside a shape
     most = max((float(np.nanmax(np.abs(p["difference"]))) for _, p in rows if "difference" in p), default=1.0) or 1.0
     figure, panels = new_figure(3.5 * columns + 1.2, 2.7 * len(rows), len(rows), columns)
-    vertical, horizontal = shown
+    horizontal, vertical = shown  # x to the right, as on paper
     extent = (*problem.box[horizontal], *problem.box[vertical])
     images = {}
     for row, (where, pictures) in zip(panels, rows):
         for panel, (title, picture) in zip(row, pictures.items()):
             low, high, colours = (-most, most, "RdBu_r") if title == "difference" else (*limits, "viridis")
-            images[title] = panel.imshow(picture, origin="lower", aspect="auto", extent=extent, cmap=colours, vmin=low, vmax=high)
+            images[title] = panel.imshow(picture.T, origin="lower", aspect="auto", extent=extent, cmap=colours, vmin=low, vmax=high)
             panel.set(title=f"{title} at {where}" if where else title, xlabel=horizontal, ylabel=vertical)
     if "difference" in images:
         figure.colorbar(images["difference"], ax=list(panels[:, -1]), format="%.0e", shrink=0.8)

@@ -72,7 +72,7 @@ def plan(
     Arguments:
         problems: names; every problem of the catalogue with a published row if empty.
         networks: which of spinn, spinn-mod, pinn, pinn-mod (and spinn-mod+lbfgs); all if empty.
-        points: per axis; the published ones if empty. Others than published may be asked for.
+        points: per axis; the published ones if empty. Others are run where none of these is published.
         seeds: how many, trained at once; the paper's number if None, and three for the pointwise baselines.
         first_seed: the seeds are first_seed, first_seed + 1, …
         steps: of each run; the paper's if None.
@@ -108,11 +108,13 @@ def plan(
 
 
 def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int]) -> list[int]:
-    if points and not network.endswith(TUNED):
-        return sorted({whole("points", n) for n in points})
+    """The published sizes, cut down to those asked for; others only where none of those asked for is published."""
     usual = POINTS.get(problem, {}).get(network)
-    found = {row.points if row.points is not None else usual for row in rows}
-    return sorted(n for n in found if n is not None and (not points or n in points))
+    found = {row.points if row.points is not None else usual for row in rows} - {None}
+    asked = {whole("points", n) for n in points}
+    if not asked:
+        return sorted(n for n in found if n is not None)
+    return sorted(asked & found or (set() if network.endswith(TUNED) else asked))
 
 
 def _with_ranks(job: Job, ranks: Sequence[int]) -> list[Job]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..catalogue import CATALOGUE
+from ..errors import InputError, listed, nearest
 from ..runs import write
 from .figures import error_against_rank, four_columns, save
 from .published import published
 from .records import Record, collect
-from .tables import Row, compare, csv_text, markdown, problem_table, summary_table
+from .tables import Row, compare, csv_text, inject, markdown, problem_table, stale, summary_table
 
 FOUR = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")  # the problems of the paper's figure
 
@@ -26,6 +27,15 @@ def documents(rows: dict[str, list[Row]]) -> dict[str, str]:
     return {name: markdown(problem_table(some)) for name, some in rows.items() if some} | {
         "summary": markdown(summary_table(every))
     }
+
+
+def fill(markdown_file: Path, folder: Path) -> None:
+    """Puts the tables of a folder's records into the places that a document has for them."""
+    tables = documents(rows_of((), collect(folder)[0]))
+    for name in stale(markdown_file, tables):
+        if name not in tables:
+            raise InputError(f"{markdown_file}: there is no table {name!r}; there are {listed(tables)}.{nearest(name, tables)}")
+        inject(markdown_file, name, tables[name])
 
 
 def write_all(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
