@@ -5,7 +5,7 @@ from .domain import Box, GaussLegendre, Grid, Lattice, Points, Uniform, quadratu
 from .errors import DerivativeError, Diverged, InputError
 from .fields import Field, curl, div, grad, laplacian
 from .networks import PINN, SPINN
-from .optimisers import LBFGS, Adam
+from .optimisers import BFGS, LBFGS, Adam
 from .problem import Problem
 from .recipe import Recipe
 from .separable import Separable
@@ -14,7 +14,7 @@ from .solving import solve
 
 __version__ = "0.1.0"
 __all__ = [
-    "LBFGS", "PINN", "SPINN", "Adam", "Box", "Condition", "Data", "DerivativeError", "Dirichlet", "Diverged", "Ensemble", "Field",
+    "BFGS", "LBFGS", "PINN", "SPINN", "Adam", "Box", "Condition", "Data", "DerivativeError", "Dirichlet", "Diverged", "Ensemble", "Field",
     "GaussLegendre", "Grid", "Initial", "InputError", "Lattice", "Neumann", "Periodic", "Points", "Problem", "Recipe", "Robin",
     "Separable", "Solution", "Uniform", "curl", "div", "grad", "laplacian", "quadrature", "solve",
 ]  # fmt: skip

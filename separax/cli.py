@@ -26,16 +26,19 @@ Problem = Annotated[str, typer.Argument(help="A problem of the catalogue; `separ
 RecipeName = Annotated[str, typer.Option("--recipe", help="best, or paper to follow the paper.")]
 Network = Annotated[str, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.")]
 Points = Annotated[int | None, typer.Option(help="Points per axis.", show_default="the recipe's")]
-Precision = Annotated[str, typer.Option(help="float32 or float64.")]
+Precision = Annotated[str | None, typer.Option(help="float32 or float64.", show_default="the recipe's")]
 
 
-def prepared(problem: str, recipe: str, network: str, points: int | None, steps: int | None, precision: str) -> tuple[Any, Any]:
+def prepared(
+    problem: str, recipe: str, network: str, points: int | None, steps: int | None, precision: str | None
+) -> tuple[Any, Any]:
     """A problem and its recipe with the command line's changes."""
     from .catalogue import find
 
     found, base = find(problem).make(recipe, network)
-    changes = {k: v for k, v in {"points": points, "steps": steps, "precision": precision}.items() if v is not None}
-    return found, dataclasses.replace(base, **changes)
+    changes = {k: v for k, v in {"points": points, "precision": precision}.items() if v is not None}
+    how = dataclasses.replace(base, **changes)
+    return found, how if steps is None else how.with_steps(steps)
 
 
 @app.command("list")
@@ -60,7 +63,7 @@ def solve(
     steps: Annotated[int | None, typer.Option(help="Steps of the optimiser.", show_default="the recipe's")] = None,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
     seeds: Annotated[int, typer.Option(help="Train this many seeds at once, from --seed on.")] = 1,
-    precision: Precision = "float32",
+    precision: Precision = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the run.", show_default="runs/PROBLEM-TIME")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
@@ -120,7 +123,7 @@ def bench(
     network: Network = "spinn-mod",
     points: Points = None,
     seeds: Annotated[int, typer.Option(help="Also time this many seeds trained at once.")] = 1,
-    precision: Precision = "float32",
+    precision: Precision = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Time a training step, ours and one done the paper's way, side by side."""
@@ -136,7 +139,7 @@ def bench(
     if as_json:
         sys.stdout.write(json.dumps({"problem": problem, "recipe": recipe, **rows, **environment()}) + "\n")
         return
-    table = Table(title=f"{problem}, {network}, {rows['points']} points per axis, {precision}", title_justify="left")
+    table = Table(title=f"{problem}, {network}, {rows['points']} points per axis, {rows['precision']}", title_justify="left")
     for column in ("step", "ms", "memory MB"):
         table.add_column(column, justify="left" if column == "step" else "right")
     for name in ("paper_style", "ours", "seeds"):

@@ -75,12 +75,25 @@ def columns(components: Sequence[Separable], found: Sequence[Block]) -> list[lis
     """Per axis, the blocks' factors (points, columns) in float64; the products of a column over the axes add up to the pairs.
 
     In float64 because what is left of a residual is a small difference of them."""
+    spread = {i: _spread(components[i]) for i in sorted({block.components[0] for block in found if block.symmetric})}
     per_axis: list[list[Array]] = []
     for axis in range(len(components[0].axes)):
-        jets = [u.jets[axis].astype(jnp.float64) for u in components]
-        made = _Products(jets)
+        made = _Products([u.jets[axis].astype(jnp.float64) for u in components], {i: each[axis] for i, each in spread.items()})
         per_axis.append([_factor(block, axis, made) for block in found])
     return per_axis
+
+
+def _spread(component: Separable) -> list[tuple[Array, Array]]:
+    """Per axis, columns j and k of every pair j ≤ k, picked by a product with zeros and ones: its transpose is one too, where
+    that of an indexed read would be a scattered write. One product serves all axes if they are sampled alike."""
+    chosen = jnp.asarray(_selection(component.rank))
+    jets = component.jets
+    if len({jet.shape for jet in jets}) == 1:
+        picked = list(jnp.matmul(jnp.stack(jets).astype(jnp.float64), chosen, precision=PRECISION))
+    else:
+        picked = [jnp.matmul(jet.astype(jnp.float64), chosen, precision=PRECISION) for jet in jets]
+    half = chosen.shape[1] // 2
+    return [(each[..., :half], each[..., half:]) for each in picked]
 
 
 def _factor(block: Block, axis: int, made: _Products) -> Array:
@@ -98,9 +111,8 @@ def _times(coefficient: Any, factor: Array) -> Array:
 class _Products:
     """The products of columns along one axis, each made once."""
 
-    def __init__(self, jets: Sequence[Array]):
-        self.jets = jets
-        self._spread: dict[int, tuple[Array, Array]] = {}
+    def __init__(self, jets: Sequence[Array], spread: Mapping[int, tuple[Array, Array]]):
+        self.jets, self.spread = jets, spread
         self._made: dict[tuple[tuple[int, int], bool, Along], Array] = {}
 
     def __call__(self, block: Block, orders: Along) -> Array:
@@ -114,20 +126,9 @@ class _Products:
         return (a[:, :, None] * b[:, None, :]).reshape(a.shape[0], -1)
 
     def _symmetric(self, block: Block, orders: Along) -> Array:
-        first, second = self._columns(block.components[0])
+        first, second = self.spread[block.components[0]]
         m, n = orders
         return first[m] * second[m] if m == n else 0.5 * (first[m] * second[n] + first[n] * second[m])
-
-    def _columns(self, component: int) -> tuple[Array, Array]:
-        """Columns j and k of every pair j ≤ k, picked by a product with zeros and ones: its transpose is one too, where that
-        of an indexed read would be a scattered write."""
-        if component not in self._spread:
-            jet = self.jets[component]
-            rank = jet.shape[-1]
-            chosen = jnp.matmul(jet, jnp.asarray(_selection(rank)), precision=PRECISION)
-            half = chosen.shape[-1] // 2
-            self._spread[component] = chosen[..., :half], chosen[..., half:]
-        return self._spread[component]
 
 
 @functools.lru_cache(maxsize=16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -135,6 +135,21 @@ class Recipe:
     @property
     def total_steps(self) -> int:
         return self.stages[-1].end
+
+    def with_steps(self, total: int) -> Recipe:
+        """The same with `total` steps in all: every optimiser's part becomes longer or shorter alike."""
+        total = whole("steps", total, len(self.optimisers))
+        own = [s for s in self.optimisers if s.steps is not None]
+        if len(self.optimisers) == 1 and not own:
+            return replace(self, steps=total)
+        parts = [max(1, round(stage.steps * total / self.total_steps)) for stage in self.stages]
+        parts[parts.index(max(parts))] += total - sum(parts)  # what rounding left over
+        changed = [
+            replace(one, steps=None if one.steps is None else n)  # pyright: ignore[reportArgumentType]
+            for one, n in zip(self.optimisers, parts)
+        ]
+        rest = [n for one, n in zip(self.optimisers, parts) if one.steps is None]
+        return replace(self, optimiser=changed, steps=rest[0] if rest else STEPS)  # pyright: ignore[reportArgumentType]
 
     @property
     def dtype(self) -> Any:

@@ -43,8 +43,8 @@ def least_squares(dtype):
     return lambda x: jnp.sum((a @ x - b) ** 2), np.linalg.lstsq(MATRIX, RIGHT)[0]
 
 
-def lbfgs(function, start, steps, **options):
-    search = sx.LBFGS(**options).transform(steps)
+def searched(optimiser, function, start, steps):
+    search = optimiser.transform(steps)
     state = search.init(start, *jax.value_and_grad(function)(start))
 
     def step(carry, _):
@@ -53,11 +53,12 @@ def lbfgs(function, start, steps, **options):
     return jax.jit(lambda *carry: jax.lax.scan(step, carry, None, length=steps)[0])(start, state)
 
 
-def test_least_squares():
-    """L-BFGS has the minimiser to ten digits where Adam has not one."""
+@pytest.mark.parametrize("optimiser", [sx.LBFGS(), sx.BFGS(), sx.BFGS(scaled=False)], ids=repr)
+def test_least_squares(optimiser):
+    """The minimiser to ten digits where Adam has not one."""
     with jax.enable_x64(True):
         function, minimiser = least_squares(jnp.float64)
-        found, _ = lbfgs(function, jnp.zeros(12), 150)
+        found, _ = searched(optimiser, function, jnp.zeros(12), 150)
         adam = sx.Adam(1e-2).transform(150)
 
         def step(carry, _):
@@ -69,20 +70,65 @@ def test_least_squares():
         assert np.linalg.norm(slow - minimiser) > 0.1 * np.linalg.norm(minimiser)
 
 
-def test_single_precision_stays_single_and_ends_at_its_rounding():
+@pytest.mark.parametrize("optimiser", [sx.LBFGS(), sx.BFGS()], ids=repr)
+def test_single_precision_stays_single_and_ends_at_its_rounding(optimiser):
     """Also with float64 on, where optax makes float64 of whatever has no type; and steps that cannot help do no harm."""
     with jax.enable_x64(True):
         function, minimiser = least_squares(jnp.float32)
-        found, state = lbfgs(function, jnp.zeros(12, jnp.float32), 400)
+        found, state = searched(optimiser, function, jnp.zeros(12, jnp.float32), 400)
         assert found.dtype == jnp.float32
         assert float(state.value) == pytest.approx(float(function(found)), rel=1e-6)
         assert np.linalg.norm(found - minimiser) < 1e-6 * np.linalg.norm(minimiser)
 
 
-def test_what_cannot_be_evaluated_is_not_stepped_on():
+def test_bfgs_explains_the_last_change_of_the_gradient():
+    """The secant equation; and the estimate stays symmetric and positive, so that every direction leads down."""
+    with jax.enable_x64(True):
+        function, _ = least_squares(jnp.float64)
+        search = sx.BFGS().transform(1)
+        at = jnp.zeros(12)
+        state = search.init(at, *jax.value_and_grad(function)(at))
+        update = jax.jit(lambda at, state: search.update(at, state, function))
+        for _ in range(15):
+            after, new = update(at, state)
+            step, change = np.asarray(after - at), np.asarray(new.gradient - state.gradient)
+            inverse = np.asarray(new.inverse)
+            assert np.linalg.norm(step) > 0
+            np.testing.assert_allclose(inverse @ change, step, rtol=0, atol=1e-9 * np.linalg.norm(step))
+            np.testing.assert_allclose(inverse, inverse.T, rtol=0, atol=1e-12 * np.abs(inverse).max())
+            assert np.linalg.eigvalsh(inverse).min() > 0
+            at, state = after, new
+
+
+def test_bfgs_in_its_textbook_form():
+    """One step of the plain method is the product form of the BFGS formula."""
+    with jax.enable_x64(True):
+        function, _ = least_squares(jnp.float64)
+        search = sx.BFGS(scaled=False).transform(1)
+        at = jnp.zeros(12)
+        state = search.init(at, *jax.value_and_grad(function)(at))
+        for _ in range(4):
+            after, new = search.update(at, state, function)
+            s, y = np.asarray(after - at), np.asarray(new.gradient - state.gradient)
+            before = np.asarray(state.inverse) * (s @ y / (y @ y) if bool(state.fresh) else 1.0)
+            left = np.eye(12) - np.outer(s, y) / (s @ y)
+            np.testing.assert_allclose(new.inverse, left @ before @ left.T + np.outer(s, s) / (s @ y), rtol=1e-8, atol=1e-10)
+            at, state = after, new
+
+
+def test_a_matrix_that_would_not_fit_is_refused(monkeypatch):
+    monkeypatch.setattr("separax.memory.available", lambda: 1_000)
+    with pytest.raises(
+        sx.InputError, match=r"BFGS: the matrix of .* parameters would need .* use a smaller network, or sx.LBFGS"
+    ):
+        sx.solve(decay(), recipe(sx.BFGS(5), points=8))
+
+
+@pytest.mark.parametrize("optimiser", [sx.LBFGS(), sx.BFGS()], ids=repr)
+def test_what_cannot_be_evaluated_is_not_stepped_on(optimiser):
     """√x - x/4 from 1, downhill to where there is no root: it stays where the loss is a number."""
     with jax.enable_x64(True):
-        found, state = lbfgs(lambda x: jnp.sum(jnp.sqrt(x) - x / 4), jnp.ones(1), 50)
+        found, state = searched(optimiser, lambda x: jnp.sum(jnp.sqrt(x) - x / 4), jnp.ones(1), 50)
         assert 0 <= float(found[0]) < 1
         assert math.isfinite(float(state.value))
         assert state.done
@@ -91,10 +137,10 @@ def test_what_cannot_be_evaluated_is_not_stepped_on():
 # --- one after the other --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_lbfgs_goes_on_where_adam_ended(precision):
+@pytest.mark.parametrize(("second", "precision"), [(sx.LBFGS, "float32"), (sx.LBFGS, "float64"), (sx.BFGS, "float64")])
+def test_the_second_goes_on_where_adam_ended(second, precision):
     """On a rule of quadrature, where all losses are of the same points."""
-    how = recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(200), steps=400, sampler=sx.GaussLegendre(), precision=precision)
+    how = recipe(sx.Adam(1e-2, "cosine"), second(200), steps=400, sampler=sx.GaussLegendre(), precision=precision)
     found = sx.solve(decay(), how)
     adam, total = found.history.total[:40], found.history.total
     assert total[40] <= adam.min() * (1 + 1e-4)
@@ -243,3 +289,19 @@ def test_a_schedule_runs_over_its_own_stage():
     for stage in (first, second):
         assert isinstance(stage.optimiser, sx.Adam)
         assert float(stage.optimiser.rates(stage.steps)(stage.steps)) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("total", [3, 40, 999, 30_000])
+def test_a_recipe_with_other_steps_keeps_its_proportions(total):
+    open_ended = sx.Recipe(optimiser=[sx.Adam(1e-3), sx.LBFGS(500)], steps=2_000)
+    closed = sx.Recipe(optimiser=[sx.Adam(1e-3, steps=2_000), sx.LBFGS(500)])
+    for recipe in (open_ended, closed):
+        changed = recipe.with_steps(total)
+        assert changed.total_steps == total
+        assert abs(changed.stages[1].steps - total / 5) <= 1
+    assert sx.Recipe().with_steps(total).total_steps == total
+
+
+def test_fewer_steps_than_optimisers_are_refused():
+    with pytest.raises(sx.InputError, match="steps must be a whole number of at least 2"):
+        sx.Recipe(optimiser=[sx.Adam(1e-3), sx.LBFGS(500)]).with_steps(1)

@@ -9,13 +9,12 @@ public code for it; `paper` takes the settings of its other runs.
 from __future__ import annotations
 
 from ..conditions import Dirichlet, Initial
-from ..domain import Box, GaussLegendre
+from ..domain import Box
 from ..fields import laplacian
 from ..networks import NETWORKS
-from ..optimisers import Adam
 from ..problem import Problem
 from ..recipe import Recipe
-from .entry import Entry, paper_recipe, small_pointwise
+from .entry import Entry, paper_recipe, quasi_newton, small_pointwise
 
 
 def exact(t, v, w, x, y, z):
@@ -36,8 +35,7 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         return paper_recipe(network, {"dirichlet": 10}, points=8 if network.startswith("spinn") else 4)
     if network.startswith("pinn"):
         return small_pointwise(network, points=4)
-    size = NETWORKS[network](rank=16, width=32, depth=2)
-    return Recipe(size, 8, 10_000, Adam(5e-3, "cosine"), GaussLegendre())
+    return quasi_newton(NETWORKS[network](rank=8, width=12, depth=2), 6, 500, 1_500, emphasis=10.0)
 
 
 DIFFUSION_5D = Entry("diffusion-5d", "u_t = Δu", "5+1 axes, polynomial solution", problem, recipe)

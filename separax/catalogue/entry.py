@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from ..domain import Uniform
+from ..domain import GaussLegendre, Uniform
 from ..errors import one_of
 from ..networks import NETWORKS, PINN, SPINN
-from ..optimisers import Adam
+from ..optimisers import BFGS, Adam
 from ..problem import Problem
 from ..recipe import Recipe
 
@@ -66,3 +67,11 @@ def paper_recipe(
 def small_pointwise(name: str, points: int = 16) -> Recipe:
     """A pointwise network that a laptop can train: what `best` means for a baseline."""
     return Recipe(NETWORKS[name](width=64, depth=4), points, 10_000, Adam(2e-3, "cosine"))
+
+
+def quasi_newton(
+    network: SPINN | PINN, points: int | Mapping[str, int], adam: int, bfgs: int, *, emphasis: float = 1.0, **options: Any
+) -> Recipe:
+    """A small network in float64 on a rule of quadrature: Adam to find the valley, then BFGS along its floor."""
+    stages = [Adam(5e-3, "cosine"), BFGS(bfgs)]
+    return Recipe(network, points, adam, stages, GaussLegendre(), emphasis=emphasis, precision="float64", **options)

@@ -13,13 +13,12 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from ..conditions import Dirichlet, Initial
-from ..domain import Box, GaussLegendre
+from ..domain import Box
 from ..fields import laplacian
 from ..networks import NETWORKS
-from ..optimisers import Adam
 from ..problem import Problem
 from ..recipe import Recipe
-from .entry import Entry, paper_recipe, small_pointwise
+from .entry import Entry, paper_recipe, quasi_newton, small_pointwise
 
 
 def exact(t, x, y, z):
@@ -45,9 +44,8 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if network.startswith("pinn"):
         return small_pointwise(network, points=8)
     # as in 2+1 axes: it oscillates along t and is nearly linear along the others
-    points = {"t": 48, "x": 12, "y": 12, "z": 12}
-    size = NETWORKS[network](rank=16, width=64, depth=3)
-    return Recipe(size, points, 25_000, Adam(5e-3, "cosine"), GaussLegendre(), emphasis=1.0)
+    points = {"t": 32, "x": 8, "y": 8, "z": 8}
+    return quasi_newton(NETWORKS[network](rank=8, width=20, depth=2), points, 1_000, 3_000)
 
 
 KLEIN_GORDON_3D = Entry("klein-gordon-3d", "u_tt - Δu + u² = f", "3+1 axes, t in [0, 10], manufactured", problem, recipe)

@@ -11,6 +11,7 @@ steps; and `searches`, whether it evaluates the loss itself:
 from typing import Any, ClassVar, Protocol
 
 from .adam import Adam
+from .bfgs import BFGS
 from .lbfgs import LBFGS
 from .search import Search
 
@@ -26,4 +27,4 @@ class Optimiser(Protocol):
     def transform(self, steps: int) -> Any: ...
 
 
-__all__ = ["LBFGS", "Adam", "Optimiser", "Search"]
+__all__ = ["BFGS", "LBFGS", "Adam", "Optimiser", "Search"]

@@ -90,7 +90,9 @@ def slices(solution: Solution, field: str | None = None, points: int = 128) -> F
     for row, (where, pictures) in zip(panels, rows):
         for panel, (title, picture) in zip(row, pictures.items()):
             low, high, colours = (-most, most, "RdBu_r") if title == "difference" else (*limits, "viridis")
-            images[title] = panel.imshow(picture.T, origin="lower", aspect="auto", extent=extent, cmap=colours, vmin=low, vmax=high)
+            images[title] = panel.imshow(
+                picture.T, origin="lower", aspect="auto", extent=extent, cmap=colours, vmin=low, vmax=high
+            )
             panel.set(title=f"{title} at {where}" if where else title, xlabel=horizontal, ylabel=vertical)
     if "difference" in images:
         figure.colorbar(images["difference"], ax=list(panels[:, -1]), format="%.0e", shrink=0.8)
