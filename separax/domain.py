@@ -306,9 +306,24 @@ def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
     return roots_legendre(n)
 
 
-class GaussLegendre(Sampler):
-    """Gauss-Legendre quadrature: fixed points whose weighted mean integrates polynomials of degree 2n - 1 exactly."""
+def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    """Breakpoints by axis, as something that can be compared: {"x": 0} → (("x", (0.0,)),)."""
+    if not isinstance(given, Mapping):
+        if given == ():
+            return ()
+        raise InputError(f"GaussLegendre: breaks must be a dict by axis, got {given!r}: write breaks={{'x': 0.0}}")
+    each = {axis: at if isinstance(at, Iterable) and not isinstance(at, str) else [at] for axis, at in given.items()}
+    return tuple((axis, tuple(sorted(finite(f"GaussLegendre: breaks[{axis!r}]", v) for v in at))) for axis, at in each.items())
 
+
+class GaussLegendre(Sampler):
+    """Gauss-Legendre quadrature: fixed points whose weighted mean integrates polynomials of degree 2n - 1 exactly.
+
+    `breaks` are places along an axis where something is not smooth, {"x": 0.0} or {"x": [0.0, 0.5]}: the rule is then made of
+    pieces between them, which share the axis' points, so that they crowd at both sides of a break.
+    """
+
+    breaks: Any = eqx.field(static=True, default=(), converter=_breaks)
     every: int | None = eqx.field(static=True, default=None)
 
     def axis(self, key, number, bounds, n, dtype):
@@ -316,6 +331,23 @@ class GaussLegendre(Sampler):
         lower, upper = bounds
         half = (upper - lower) / 2
         return jnp.asarray(lower + half * (nodes + 1), dtype), jnp.asarray(half * weights, dtype)
+
+    def lattice(self, key, number, box, counts, dtype):
+        plain = super().lattice(key, number, box, counts, dtype)
+        coordinates, weights = dict(zip(plain.axes, plain.coordinates)), dict(zip(plain.axes, plain.weights))
+        for axis, at in self.breaks:
+            box.check_axis(axis, "GaussLegendre: breaks")
+            ends = [box[axis][0], *at, box[axis][1]]
+            pieces = list(zip(ends, ends[1:]))
+            if any(low >= high for low, high in pieces) or counts[axis] < len(pieces):
+                raise InputError(
+                    f"GaussLegendre: breaks[{axis!r}] = {list(at)} must lie between {ends[0]:g} and {ends[-1]:g}, each with a point at least"
+                )
+            shares = [counts[axis] // len(pieces) + (i < counts[axis] % len(pieces)) for i in range(len(pieces))]
+            drawn = [self.axis(key, number, piece, share, dtype) for piece, share in zip(pieces, shares)]
+            coordinates[axis] = jnp.concatenate([c for c, _ in drawn])
+            weights[axis] = jnp.concatenate([w for _, w in drawn])
+        return Lattice(weights=weights, **coordinates)
 
 
 def quadrature(box: Box, points: int | Mapping[str, int], dtype: Any = None) -> Lattice:

@@ -396,3 +396,34 @@ def test_bad_samplers_are_refused(make, words):
         make()
     for word in words:
         assert word in str(raised.value)
+
+
+def test_broken_rules_integrate_what_is_smooth_between_the_breaks():
+    """|x|³ y² on [-1, 2] × [0, 1]: exact with a break at 0, of low order without."""
+    box = Box(x=(-1, 2), y=(0, 1))
+    exact = (1 / 4 + 4) / 3
+
+    def integral(rule, points):
+        with jax.enable_x64(True):
+            lattice = rule.lattice(jax.random.key(0), jnp.array(0), box, box.counts(points), jnp.float64)
+            weights = lattice.weights[0][:, None] * lattice.weights[1]
+            return float(jnp.sum(weights * jnp.abs(lattice["x"][:, None]) ** 3 * lattice["y"] ** 2))
+
+    assert integral(GaussLegendre(breaks={"x": 0.0}), {"x": 7, "y": 3}) == pytest.approx(exact, rel=1e-13)
+    assert integral(GaussLegendre(breaks={"x": [1.0, 0.0]}), {"x": 9, "y": 3}) == pytest.approx(exact, rel=1e-13)
+    assert abs(integral(GaussLegendre(), {"x": 7, "y": 3}) - exact) > 1e-6 * exact
+
+
+def test_breaks_that_make_no_sense_are_refused():
+    box = Box(x=(-1, 2), y=(0, 1))
+    for breaks, words in [
+        ({"x": 5.0}, "between -1 and 2"),
+        ({"z": 0.0}, "no axis 'z'"),
+        ({"x": [0.0, 0.5, 1.0, 1.5, 1.6, 1.7, 1.8]}, "each with a point"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            GaussLegendre(breaks=breaks).lattice(jax.random.key(0), jnp.array(0), box, box.counts(4), jnp.float32)
+    with pytest.raises(InputError, match="must be a dict by axis"):
+        GaussLegendre(breaks=[0.0])
+    with pytest.raises(InputError, match=r"breaks\['x'\] must be a number"):
+        GaussLegendre(breaks={"x": "middle"})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from ..domain import GaussLegendre, Uniform
+from ..domain import GaussLegendre, Sampler, Uniform
 from ..errors import one_of
 from ..networks import NETWORKS, PINN, SPINN
 from ..optimisers import BFGS, Adam
@@ -70,8 +69,15 @@ def small_pointwise(name: str, points: int = 16) -> Recipe:
 
 
 def quasi_newton(
-    network: SPINN | PINN, points: int | Mapping[str, int], adam: int, bfgs: int, *, emphasis: float = 1.0, **options: Any
+    network: SPINN | PINN,
+    points: int | Mapping[str, int],
+    adam: int,
+    bfgs: int,
+    *,
+    sampler: Sampler | None = None,
+    emphasis: float = 1.0,
+    weights: Mapping[str, float] | None = None,
 ) -> Recipe:
     """A small network in float64 on a rule of quadrature: Adam to find the valley, then BFGS along its floor."""
-    stages = [Adam(5e-3, "cosine"), BFGS(bfgs)]
-    return Recipe(network, points, adam, stages, GaussLegendre(), emphasis=emphasis, precision="float64", **options)
+    stages, rule = [Adam(5e-3, "cosine"), BFGS(bfgs)], sampler or GaussLegendre()
+    return Recipe(network, points, adam, stages, rule, emphasis=emphasis, weights=weights or {}, precision="float64")

@@ -20,13 +20,12 @@ box that are outside count nothing, as in the paper's text (the code splits the 
 from __future__ import annotations
 
 from ..conditions import Dirichlet
-from ..domain import Box
+from ..domain import Box, GaussLegendre
 from ..networks import NETWORKS
-from ..optimisers import LBFGS, Adam
 from ..problem import Problem
 from ..recipe import Recipe
 from ..reference.lshape import reference
-from .entry import Entry, paper_recipe, small_pointwise
+from .entry import Entry, paper_recipe, quasi_newton, small_pointwise
 
 
 def inside(x, y):
@@ -62,9 +61,9 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         return paper_recipe(network, {}, rank=128, points=points, steps=5_000, weights={"dirichlet": 1000.0})
     if network.startswith("pinn"):
         return small_pointwise(network, points=48)
-    size = NETWORKS[network](rank=32, width=32, depth=3, steepness=4.0)
-    stages = [Adam(5e-3, "cosine"), LBFGS(3_000)]
-    return Recipe(size, 128, 6_000, stages, emphasis=100.0, weights={"balance": 0.1})
+    size = NETWORKS[network](rank=16, width=20, depth=2, steepness=4.0)
+    corner = GaussLegendre(breaks={"x": 0.0, "y": 0.0})  # the rule ends where the L does, and crowds at its corner
+    return quasi_newton(size, 128, 1_000, 3_000, sampler=corner, emphasis=100.0, weights={"balance": 0.1})
 
 
 POISSON_LSHAPE = Entry("poisson-lshape", "-Δu = 1", "two axes, L-shaped domain, computed reference", problem, recipe)
