@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import keyword
 import math
 import operator
@@ -338,7 +339,7 @@ class GaussLegendre(Sampler):
         for axis, at in self.breaks:
             box.check_axis(axis, "GaussLegendre: breaks")
             ends = [box[axis][0], *at, box[axis][1]]
-            pieces = list(zip(ends, ends[1:]))
+            pieces = list(itertools.pairwise(ends))
             if any(low >= high for low, high in pieces) or counts[axis] < len(pieces):
                 raise InputError(
                     f"GaussLegendre: breaks[{axis!r}] = {list(at)} must lie between {ends[0]:g} and {ends[-1]:g}, each with a point at least"

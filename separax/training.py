@@ -10,6 +10,9 @@ The best parameters are those of the lowest training loss, looked for every few 
 step. A stage begins from the best of the one before, with a fresh optimiser, on new points. A loss on other points is
 another loss, so the stage first measures its start on its own points; only what is lower than that there replaces it. A
 stage that finds nothing better leaves what it was given.
+
+An optimiser that keeps its points for a whole stage can come to fit them and nothing between. Its best parameters are
+therefore those of the lowest loss on *other* points, which it never sees: it may go astray, the solution does not.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from .loss import Loss, Model
 
 LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
 ROUND = 100  # steps between two syncs with the host
+UNSEEN = 2**30  # a number that no draw of a run reaches
 HELD = 20_000  # steps of history a launch can hold
 
 
@@ -67,6 +71,7 @@ class Trainer:
         if self.searches:  # the terms are known where a look begins, so the history must find them there
             self.look = math.gcd(self.look, LOOK)
         self.held = max(1, HELD // self.round)
+        self.unseen = type(loss)(loss.problem, dataclasses.replace(loss.recipe, sampler=Uniform())) if self.searches else None
         self.optimiser: Any = self.stage.optimiser.transform(steps)
         self.traces = 0  # how often the launch was traced: once per stage
         self.seconds = 0.0  # of its first and last look: nearly all of it compiling
@@ -117,16 +122,17 @@ class Trainer:
         start = before.best
         places = self._draw(before.key, self.stage.start)
         if self.searches:
-            (total, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places)
-            optimiser = self.optimiser.init(start, total, gradient)
+            (value, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places)
+            total, optimiser = self._on_unseen(start, before.key), self.optimiser.init(start, value, gradient)
         else:
             total, optimiser = self._value(start, places)[0], self.optimiser.init(start)
         # two copies, because a launch takes over the memory of its argument
         return TrainState(jnp.copy(start), optimiser, before.key, before.step, jnp.copy(start), total, before.best_step)
 
     def _close(self, state: TrainState) -> TrainState:
-        total, _ = self._value(state.model, self._draw(state.key, self.stage.end - 1))
-        return self._compared(state, state, total)
+        if self.searches:
+            return self._compared(state, state, self._on_unseen(state.model, state.key))
+        return self._compared(state, state, self._value(state.model, self._draw(state.key, self.stage.end - 1))[0])
 
     def _compared(self, state: TrainState, seen: TrainState, total: Array) -> TrainState:
         """`state` with the best parameters so far, where those of `seen` have a loss of `total`; NaN is not better."""
@@ -153,12 +159,19 @@ class Trainer:
         number = (step - self.stage.start) // self.every if self.every else 0
         return self.loss.draw(jax.random.wrap_key_data(key), jnp.asarray(self.stage.draw + number, jnp.int32))
 
+    def _on_unseen(self, params: Any, key: Array) -> Array:
+        """The loss on points that no step of this stage is made on."""
+        assert self.unseen is not None  # only a stage that searches asks
+        number = jnp.asarray(UNSEEN + self.stage.number, jnp.int32)
+        return self._value(params, self.unseen.draw(jax.random.wrap_key_data(key), number))[0]
+
     def _look(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Some steps on one draw of points; returns every step's terms and total."""
         params, optimiser, record = (self._searched if self.searches else self._stepped)(state, places)
         after = dataclasses.replace(state, model=params, optimiser=optimiser, step=state.step + self.look)
         # the first loss of a look belongs to the parameters it began with
-        return self._compared(after, state, record[0, -1]), record
+        total = self._on_unseen(state.model, state.key) if self.searches else record[0, -1]
+        return self._compared(after, state, total), record
 
     def _stepped(self, state: TrainState, places: Any) -> tuple[Array, Any, Array]:
         """Steps along one gradient each."""

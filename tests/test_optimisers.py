@@ -13,7 +13,7 @@ import pytest
 import separax as sx
 from separax import solving
 from separax.loss import Loss
-from separax.training import Trainer
+from separax.training import UNSEEN, Trainer
 
 
 def recipe(*optimisers, **options):
@@ -176,12 +176,32 @@ def test_a_stage_begins_from_the_best_on_one_draw_of_its_own():
     both = sx.solve(decay(), how)
     with jax.enable_x64(True):
         loss = Loss(decay(), how)
-        places = loss.draw(jax.random.split(jax.random.key(0))[1], jnp.asarray(how.stages[1].draw))
-        measured = [float(loss.total(loss(found.model, places))) for found in (adam, both)]
-    assert both.history.total[20] == pytest.approx(measured[0], rel=1e-3)
-    assert both.best_loss == pytest.approx(measured[1], rel=1e-3)
+        key = jax.random.split(jax.random.key(0))[1]
+        own, unseen = (loss.draw(key, jnp.asarray(n, jnp.int32)) for n in (how.stages[1].draw, UNSEEN + 1))
+        begun, best = (float(loss.total(loss(found.model, at))) for found, at in ((adam, own), (both, unseen)))
+    assert both.history.total[20] == pytest.approx(begun, rel=1e-3)
+    assert both.best_loss == pytest.approx(best, rel=1e-3)
     falling = both.history.total[20:]
     assert np.all(np.diff(falling) < 1e-3 * falling[:-1])  # on new draws they would go up and down
+
+
+def test_what_fits_the_points_alone_is_not_taken_for_the_solution():
+    """Six points of a steep equation, and a network that can do anything between them."""
+    steep = sx.Problem(
+        sx.Box(t=(0, 1)),
+        lambda u, t: u.t + 40 * (t - 0.5) * u,
+        [sx.Initial(0.01)],
+        reference=lambda t: 0.01 * jnp.exp(20 * t * (1 - t)),
+    )
+    network = sx.SPINN(rank=8, width=24, depth=2, steepness=12.0)
+    before = recipe(sx.Adam(5e-3, steps=600), network=network, points=6, sampler=sx.Uniform(every=10), precision="float64")
+    after = recipe(
+        sx.Adam(5e-3, steps=600), sx.BFGS(300), network=network, points=6, precision="float64", sampler=sx.Uniform(every=10)
+    )
+    adam, both = sx.solve(steep, before), sx.solve(steep, after)
+    assert both.history.total[-1] < 1e-4 * both.history.total[60]  # the points are fitted
+    assert both.best_loss > 10 * both.history.total[-1]  # and only the points
+    assert both.relative_l2() < 1.05 * adam.relative_l2()
 
 
 def test_a_stage_that_finds_nothing_better_leaves_what_it_was_given():
