@@ -121,7 +121,7 @@ def _function(what: str, axes: list[str]) -> tuple[Any, Any]:
     from .problem import Problem
 
     if ":" not in what:
-        problem = find(what).problem("best")
+        problem = find(what).problem("paper")
         return problem.reference, problem.box
     file, _, name = what.rpartition(":")
     found = _from_file(file, name)

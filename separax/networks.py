@@ -163,6 +163,22 @@ class _Architecture(eqx.Module):
         if self.steepness is not None:
             finite(f"{name}: steepness", self.steepness, positive=True)
 
+    def build(
+        self,
+        key: PRNGKeyArray,
+        box: Box,
+        components: int = 1,
+        periodic: Iterable[str] = (),
+        walls: Sequence[Sequence[str]] | None = None,
+        dtype: Any = jnp.float32,
+    ) -> Any:
+        """The network with weights, for a box."""
+        axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
+        return self._network(key, axes, components, dtype)
+
+    def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> Any:
+        raise NotImplementedError
+
     def _axes(self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]) -> tuple[Axis, ...]:
         periodic = set(periodic)
         return tuple(
@@ -194,16 +210,7 @@ class SPINN(_Architecture):
 
     rank: int = eqx.field(static=True, default=32, converter=_whole)
 
-    def build(
-        self,
-        key: PRNGKeyArray,
-        box: Box,
-        components: int = 1,
-        periodic: Iterable[str] = (),
-        walls: Sequence[Sequence[str]] | None = None,
-        dtype: Any = jnp.float32,
-    ) -> SeparableNetwork:
-        axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
+    def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> SeparableNetwork:
         body = self._body(key, (len(axes),), [a.inputs for a in axes], components * self.rank, dtype)
         return SeparableNetwork(body, axes, components)
 
@@ -214,16 +221,7 @@ class PINN(_Architecture):
     width: int = eqx.field(static=True, default=128, converter=_whole)
     depth: int = eqx.field(static=True, default=5, converter=_whole)
 
-    def build(
-        self,
-        key: PRNGKeyArray,
-        box: Box,
-        components: int = 1,
-        periodic: Iterable[str] = (),
-        walls: Sequence[Sequence[str]] | None = None,
-        dtype: Any = jnp.float32,
-    ) -> PointwiseNetwork:
-        axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
+    def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> PointwiseNetwork:
         body = self._body(key, (), [sum(a.inputs for a in axes)], components, dtype)
         return PointwiseNetwork(body, axes, components)
 

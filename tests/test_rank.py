@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from separax import rank
+from separax import products, rank
 from separax.domain import Box, quadrature
 from separax.errors import InputError, MemoryPrediction
 
@@ -159,7 +159,7 @@ def test_errors_fall_and_are_those_of_the_factors():
 def test_tucker_is_exact():
     values = np.random.default_rng(0).standard_normal((5, 3, 6))
     values[:, 2] = values[:, 0]
-    core, (a, b, c) = rank.tucker(values)
+    core, (a, b, c) = products.tucker(values)
     assert core.shape == (5, 2, 6)
     np.testing.assert_allclose(np.einsum("abc,ia,jb,kc->ijk", core, a, b, c), values, atol=1e-13)
     np.testing.assert_allclose(b.T @ b, np.eye(2), atol=1e-14)
@@ -170,8 +170,8 @@ def test_the_jacobian_and_the_gram_matrices_agree():
     rng = np.random.default_rng(1)
     factors = [rng.standard_normal((n, 2)) for n in (4, 3, 5)]
     rest = rng.standard_normal((4, 3, 5))
-    gradient = rank._gradient(rest, factors)
-    direct = rank._dense(rest, factors, gradient)(1e-1)
+    gradient = products._gradient(rest, factors)
+    direct = products._dense(rest, factors, gradient)(1e-1)
     grams = [f.T @ f for f in factors]
     others = [grams[1] * grams[2], grams[0] * grams[2], grams[0] * grams[1]]
     pairs = {(1, 0): grams[2], (2, 0): grams[1], (2, 1): grams[0]}
@@ -182,7 +182,7 @@ def test_the_jacobian_and_the_gram_matrices_agree():
     jacobian = np.concatenate(blocks, 1)
     np.testing.assert_allclose(np.concatenate([g.ravel() for g in gradient]), jacobian.T @ rest.ravel(), atol=1e-12)
     damping = 1e-1 * np.linalg.norm(jacobian, 2) ** 2
-    iterated = rank._conjugate_gradients(factors, others, pairs, gradient, damping, 1e-9)
+    iterated = products._conjugate_gradients(factors, others, pairs, gradient, damping, 1e-9)
     for a, b in zip(direct, iterated):
         np.testing.assert_allclose(a, b, atol=1e-7)
     expected = np.linalg.solve(jacobian.T @ jacobian + damping * np.eye(24), -jacobian.T @ rest.ravel())

@@ -221,7 +221,10 @@ def test_more_steps_or_seeds_are_run_and_what_was_there_is_put_aside(folder, mon
     assert (run / "spinn-6.old" / "best.npz").exists()
     # a second time: neither of the two that are aside is overwritten
     second = path.read_bytes()
-    monkeypatch.setattr(running, "available", lambda: 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "available", lambda: 1)
+        go([Job("helmholtz", "spinn", 6, (0,), steps=80)], folder)
+    assert path.read_bytes() == second  # a row that ran is worth more than one that does not fit
     go([Job("helmholtz", "spinn", 6, (0,), steps=80)], folder)
     assert (path.parent / "spinn-6.json.old").read_bytes() == old
     assert (path.parent / "spinn-6.json.old2").read_bytes() == second
