@@ -35,6 +35,7 @@ def reproduce(
     with explained():
         from .errors import InputError, whole
         from .reproduce.plan import plan
+        from .reproduce.records import collect
         from .reproduce.running import Stopped, run_all
         from .reproduce.showing import fill, rows_of, write_all
         from .reproduce.tables import problem_table, rich_table, summary_table
@@ -57,8 +58,6 @@ def reproduce(
         files, damaged = write_all(out)
         for path, reason in damaged:
             words.print(f"[bold red]left out:[/] {path}: {reason}")
-        from .reproduce.records import collect
-
         for file in into or []:
             fill(file, out)
         asked = list(dict.fromkeys(job.problem for job in jobs))
