@@ -11,19 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from . import quadratic
+from . import faces, quadratic
 from .calling import values_of
 from .domain import Lattice, Points
 from .fields import Field, Key, Source
 from .networks import SPINN, PointwiseNetwork, SeparableNetwork
 from .problem import Problem, Tracer
 from .recipe import Recipe
-from .separable import add_up, columns, mean_square
+from .separable import Square, add_up, columns, mean_square, mean_squares
 from .separate import separate
 from .sources import Place, SeparableSource, sources
 from .terms import Term
 
 GRAM_ADVANTAGE = 3.0
+LAUNCH = 1e5  # operations on a lattice that take no longer than starting them
 MOST_BOUNDARY = 8192  # points on the boundary of a shape: each costs a pass of every axis' network
 
 
@@ -118,9 +119,16 @@ class Loss:
         inside, *others = self.sources(model.network, places)
         expressions = self.problem.expressions(inside, places[0].arrays(), model.unknowns)
         found = {name: self.mean_square(name, e, inside, places[0], model.unknowns) for name, e in expressions.items()}
+        short: list[tuple[str, Square]] = []
         for term, place, source in zip(self.problem.terms, places[1:], others):
-            mean = self._condition(term, place, source, model.unknowns)
-            found[term.name] = found[term.name] + mean if term.name in found else mean
+            squares = self._squares(term, place, source, model.unknowns)
+            if squares is None:
+                _add(found, term.name, self._condition(term, place, source, model.unknowns))
+            else:
+                short += [(term.name, square) for square in squares]
+        if short:  # all faces in the same few kernels: a small network's step is made of little else
+            for (name, _), mean in zip(short, mean_squares([square for _, square in short])):
+                _add(found, name, mean.astype(self.recipe.dtype))
         return jnp.stack([found[name] for name in self.names])
 
     def mean_square(self, name: str, expression: Any, source: Source, place: Place, unknowns: Mapping[str, Array]) -> Array:
@@ -135,14 +143,10 @@ class Loss:
     ) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
         to pay."""
-        if not isinstance(source, SeparableSource) or len(place.axes) == 1 or self.problem.shape is not None:
-            return None
         polynomial = expression._polynomial if isinstance(expression, Field) else None
-        if polynomial is None or not (polynomial.terms or polynomial.pairs):
+        if polynomial is None or not (polynomial.terms or polynomial.pairs) or not self._squarable(source, place):
             return None
-        # float64 runs go where squares of float64 cannot follow, and float32 ones need them: both keep the lattice otherwise
-        if self.recipe.precision != "float32" or jnp.result_type(float) != jnp.float64:
-            return None
+        assert isinstance(source, SeparableSource)
         products = self._known_products(name, place, unknowns) if polynomial.plain is not None else []
         if products is None:
             return None
@@ -170,6 +174,13 @@ class Loss:
             for i, n in enumerate(place.shape)
         ]
 
+    def _squarable(self, source: Source, place: Place) -> bool:
+        """Whether squares of sums of products may be had from Gram matrices here, as far as that is not a matter of the sum."""
+        if not isinstance(source, SeparableSource) or not isinstance(place, Lattice) or len(place.axes) == 1:
+            return False
+        # float64 runs go where squares of float64 cannot follow, and float32 ones need them: both keep the lattice otherwise
+        return self.problem.shape is None and self.recipe.precision == "float32" and jnp.result_type(float) == jnp.float64
+
     def _pays(self, gram_work: float, lattice_work: float) -> bool:
         # measured on one NVIDIA H200: an operation on a lattice takes two to four times one on a Gram matrix, because the
         # lattice goes through memory several times
@@ -188,6 +199,32 @@ class Loss:
     def total(self, terms: Float[Array, " terms"]) -> Array:
         return jnp.sum(terms * jnp.asarray(self.weights, terms.dtype))
 
+    def _squares(self, term: Term, place: Place, source: Source, unknowns: Mapping[str, Array]) -> list[Square] | None:
+        """A condition on faces as squares of sums of products, whose means add up to its term; None if it is no such thing."""
+        if not self._squarable(source, place):
+            return None
+        assert isinstance(source, SeparableSource)
+        assert isinstance(place, Lattice)
+        coordinates = place.arrays()
+        field = term.operator(self.problem.field_map(source), coordinates, unknowns)
+        along = field.d(**{term.axis: 1}) if term.condition.jump or term.condition.mix[1] else None  # pyright: ignore[reportCallIssue]
+        asked = [None if f is None else f._polynomial for f in (field, along)]
+        if any(f is not None and (p is None or p.pairs or p.plain is not None) for f, p in zip((field, along), asked)):
+            return None
+        sums = faces.sums(term, place, source, *(None if p is None else p.terms for p in asked))
+        target = None
+        if not term.condition.jump:
+            target = separate(lambda c, k: self._target(term, c, k), coordinates, unknowns, dimension=len(place.axes))
+            if target is None:
+                return None
+        number = sums[0][0].shape[1] + len(target or ())
+        if not self._pays(2 * sum(place.shape) * number**2, float(np.prod(place.shape)) * number + LAUNCH):
+            return None
+        return faces.squares(term, place, sums, target or (), source.dtype)
+
+    def _target(self, term: Term, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> Array:
+        return jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
+
     def _condition(self, term: Term, place: Place, source: Source, unknowns: Mapping[str, Array]) -> Array:
         coordinates = place.arrays()
         field = term.operator(self.problem.field_map(source), coordinates, unknowns)
@@ -200,8 +237,7 @@ class Loss:
             values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
         if normal_part:
             values = values + normal_part * self._normal_derivative(term, field, place)
-        target = jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
-        return max(1, len(term.sides)) * self._mean_square(place, values - target)
+        return max(1, len(term.sides)) * self._mean_square(place, values - self._target(term, coordinates, unknowns))
 
     def _normal_derivative(self, term: Term, field: Field, place: Place) -> Array:
         if not term.boundary:
@@ -214,7 +250,7 @@ class Loss:
 
     def _outward(self, term: Term, place: Place) -> Array:
         """The sign of the outward normal: -1 on lower faces, 1 on upper ones."""
-        signs = jnp.asarray([{"-": -1.0, "+": 1.0}[side] for side in term.sides], self.recipe.dtype)
+        signs = jnp.asarray(faces.outward(term), self.recipe.dtype)
         if isinstance(place, Lattice):
             assert term.axis is not None  # only points have none
             return place.along(term.axis, signs)
@@ -230,6 +266,10 @@ class Loss:
             place.axes, tuple(c[:half] for c in place.coordinates), None if place.weights is None else place.weights[:half]
         )
         return lower.mean((values[half:] - values[:half]) ** 2)
+
+
+def _add(found: dict[str, Array], name: str, mean: Array) -> None:
+    found[name] = found[name] + mean if name in found else mean
 
 
 def _face(inside: Lattice, term: Term, ends: Mapping[tuple[str, str], Array]) -> Place:

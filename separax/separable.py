@@ -327,21 +327,32 @@ def _by_others(terms: Terms, axis: int) -> dict[tuple[int, Orders], dict[int, An
     return found
 
 
+Square = tuple[Sequence[Array], Sequence[Array | None]]  # of a sum of products: its factors and weights, per axis
+
+
 def mean_square(factors: Sequence[Array], weights: Sequence[Array | None]) -> Array:
-    """The mean over a lattice of (Σ_j Π_i f_ij)², from one Gram matrix per axis: no lattice, O(N rank²) work.
+    """The mean over a lattice of (Σ_j Π_i f_ij)², from one Gram matrix per axis: no lattice, O(N rank²) work."""
+    return mean_squares([(factors, weights)])[0]
+
+
+def mean_squares(squares: Sequence[Square]) -> Float[Array, " squares"]:
+    """`mean_square` of several sums of products, in the same kernels.
 
     The Gram matrices are made and multiplied in float64 whatever the precision of the factors: a residual is a small
     difference of large terms, and squares of float32 would leave nothing of it. So float64 must be on (`jax.enable_x64`).
-    Axes of different lengths are filled up with zeros, so that one batched product serves all of them.
+    Axes of different lengths and sums of different length are filled up with zeros, so that one batched product serves all.
     """
     if jnp.result_type(float) != jnp.float64:
         raise InputError("mean_square: squares of float32 lose what is left of a residual: call it inside jax.enable_x64(True)")
-    longest = max(f.shape[0] for f in factors)
-    wide = [f.astype(jnp.float64) for f in factors]
-    weighed = [f if w is None else f * jnp.sqrt(w.astype(jnp.float64) / jnp.mean(w))[:, None] for f, w in zip(wide, weights)]
-    stacked = jnp.stack([jnp.pad(f, ((0, longest - f.shape[0]), (0, 0))) for f in weighed])
-    number = math.prod(f.shape[0] for f in factors)
-    return (_sum_of_squares(stacked) / number).astype(factors[0].dtype)
+    longest = max(f.shape[0] for factors, _ in squares for f in factors)
+    widest = max(f.shape[1] for factors, _ in squares for f in factors)
+    filled = []
+    for factors, weights in squares:
+        wide = [f.astype(jnp.float64) for f in factors]
+        weighed = [f if w is None else f * jnp.sqrt(w.astype(jnp.float64) / jnp.mean(w))[:, None] for f, w in zip(wide, weights)]
+        filled.append(jnp.stack([jnp.pad(f, ((0, longest - f.shape[0]), (0, widest - f.shape[1]))) for f in weighed]))
+    numbers = np.array([math.prod(f.shape[0] for f in factors) for factors, _ in squares], np.float64)
+    return (jax.vmap(_sum_of_squares)(jnp.stack(filled)) / numbers).astype(squares[0][0][0].dtype)
 
 
 @jax.custom_vjp

@@ -28,8 +28,8 @@ def _double():
 class LatticeLoss(Loss):
     """Never takes the way without a lattice."""
 
-    def _factors(self, *_):
-        return None
+    def _squarable(self, *_):
+        return False
 
 
 def recipe(network=TINY, **options):
@@ -410,3 +410,62 @@ def test_a_cubic_residual_keeps_the_lattice():
     (expression,) = problem.expressions(source, places[0].arrays(), {}).values()
     assert expression._polynomial is None
     assert np.isfinite(float(loss(model, places)[0]))
+
+
+# --- faces without a lattice -------------------------------------------------------------------------------------
+
+
+def short_conditions():
+    return {
+        "zero": sx.Dirichlet(0, hard=False),
+        "separable": sx.Initial(lambda x, y: jnp.sin(x + y) + 2),
+        "all faces": sx.Dirichlet(lambda t, x, y: x * y * jnp.exp(-t), weight=3.0),
+        "unknown": sx.Dirichlet(lambda t, k: k * t**2, on="x-"),
+        "operator": sx.Initial(lambda x: x, of=lambda u: u.t + 2 * u - 3 * u.xy),
+        "by an unknown": sx.Initial(lambda x: x, of=lambda u, k: k * u.t),
+        "neumann": sx.Neumann(lambda t: 1 + t, on=["x", "y+"]),
+        "robin": sx.Robin(0.5, a=2.0, b=-1.5, on="y"),
+        "jump": sx.Periodic(hard=False, on="x"),
+    }
+
+
+def with_condition(condition, fields=("u",)):
+    return sx.Problem(CUBE, lambda u, k: u.t - k * u.xx, [condition], fields=fields, unknowns={"k": 0.7})
+
+
+@pytest.mark.parametrize("sampler", [sx.Uniform(), sx.GaussLegendre()], ids=["uniform", "gauss"])
+@pytest.mark.parametrize("name", short_conditions())
+def test_linear_conditions_need_no_lattice(name, sampler):
+    problem, how = with_condition(short_conditions()[name]), recipe(points=(14, 16, 18), sampler=sampler)
+    loss, model, places = build(problem, how)
+    for term, place, source in zip(problem.terms, places[1:], loss.sources(model.network, places)[1:]):
+        assert loss._squares(term, place, source, model.unknowns) is not None
+    short = values_and_gradients(problem, how)
+    assert short[0].dtype == np.float64
+    assert short[0][1] > 1e-3
+    agree(short, values_and_gradients(problem, how, LatticeLoss), 5e-5)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        sx.Initial(lambda x, y: jnp.sqrt(1 + x**2 + y**2)),
+        sx.Initial(0, of=lambda u: u**2),
+        sx.Initial(0, of=lambda u, x: x * u),
+        sx.Initial(0, of=lambda u, x: u + x),
+        sx.Initial(np.outer([1.0, 2.0, 4.0], [1.0, 3.0, 5.0, 0.0]), lattice={"x": [-1.0, 0.0, 1.0], "y": [0.0, 0.5, 1.0, 2.0]}),
+    ],
+    ids=["target", "square", "coefficient", "offset", "array"],
+)
+def test_other_conditions_keep_the_lattice(condition):
+    problem, how = with_condition(condition), recipe(points=(14, 16, 18))
+    short = values_and_gradients(problem, how)
+    agree(short, values_and_gradients(problem, how, LatticeLoss), 5e-5)
+
+
+def test_a_term_on_several_faces_of_a_large_network_keeps_the_lattice():
+    """Where the sum is long against the face, a Gram matrix is the longer way."""
+    problem, how = with_condition(sx.Dirichlet(0, hard=False)), recipe(sx.SPINN(rank=256, width=8, depth=1), points=5)
+    loss, model, places = build(problem, how)
+    sources = loss.sources(model.network, places)
+    assert all(loss._squares(*each, model.unknowns) is None for each in zip(problem.terms, places[1:], sources[1:]))
