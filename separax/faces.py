@@ -61,4 +61,3 @@ def squares(
     ]
     factors = [jnp.concatenate([a, *g], 1) for a, g in zip(asked, given)]
     return [([f * scale if i == 0 and scale != 1.0 else f for i, f in enumerate(factors)], place.weights)]
-

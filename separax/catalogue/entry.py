@@ -32,10 +32,11 @@ class Entry:
 
 
 def paper_network(name: str, rank: int = 32) -> SPINN | PINN:
-    """The paper's networks for its three- and four-axis equations, as its released code has them: raw coordinates, tanh,
-    64/32 for the separable ones and 128 for the pointwise ones. "4 hidden layers" are three dense tanh layers of the plain
-    separable network and four tanh levels of the modified one; the baseline's five are four in the code."""
-    depth = {"spinn": 3, "spinn-mod": 4, "pinn": 4, "pinn-mod": 5}[name]
+    """The paper's networks for its three- and four-axis equations: raw coordinates, tanh, 64/32 and four hidden layers for the
+    separable ones, 128 and five for the pointwise ones. The released code has a layer less in its plain networks, which
+    does not reach the published errors of the diffusion equation (0.0094 instead of 0.0075 at 64³); the text's number does.
+    """
+    depth = {"spinn": 4, "spinn-mod": 4, "pinn": 5, "pinn-mod": 5}[name]
     size = {"rank": rank, "width": 64} if name.startswith("spinn") else {"width": 128}
     return NETWORKS[name](depth=depth, scaled=False, **size)
 

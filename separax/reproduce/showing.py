@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..catalogue import CATALOGUE
 from ..errors import InputError, listed, nearest
+from ..report.record import environment
 from ..runs import write
 from .figures import error_against_rank, four_columns, save
 from .published import published
@@ -54,3 +57,12 @@ def write_all(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
     if ranked:
         files.append(save(error_against_rank(ranked), folder / "figures" / "rank.png"))
     return files, damaged
+
+
+def log_command(folder: Path, command: str, workers: int, seconds: float) -> None:
+    """Adds a line to the folder's list of commands: when, how long, on what."""
+    path, now = folder / "commands.csv", environment()
+    before = path.read_text() if path.exists() else "ended,seconds,workers,device,command\n"
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow([now["time"], f"{seconds:.0f}", workers, now["device"], command])
+    write(path, (before + line.getvalue()).encode())

@@ -106,6 +106,7 @@ class Row:
         if status == "skipped":
             return f"skipped: {note}"
         notes = [*self.short] if status == "done" else ["timed only"]
+        notes += ["step not timed yet"] if self.record["ms_per_step"] is None else []
         notes += [f"{self.record['recipe']} recipe"] if self.record["recipe"] != "paper" else []
         notes += [self.record["precision"]] if self.record["precision"] != "float32" else []
         return "; ".join([*notes, note] if note else notes)
@@ -161,8 +162,13 @@ def _summary(problem: str, rows: Sequence[Row]) -> Summary:
         full=sum(not any(row.short for row in group) for group in compared),
         within=sum(all((row.ratio or 0.0) <= WITHIN for row in group) for group in compared),
         slowest=min((row.faster for row in rows if row.faster is not None), default=None),
-        device_seconds=sum((r["train_seconds"] or 0.0) + (r["compile_seconds"] or 0.0) for r in records),
+        device_seconds=sum(_device_seconds(r) for r in records),
     )
+
+
+def _device_seconds(record: Record) -> float:
+    """Compiling and training; where several rows were trained at once, this row's part of that time."""
+    return ((record["train_seconds"] or 0.0) + (record["compile_seconds"] or 0.0)) / record.get("workers", 1)
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
