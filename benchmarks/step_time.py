@@ -82,7 +82,7 @@ def measure(problem: str, points: int, seeds: int, precision: str, beside: bool,
             "seeds": seeds,
             "precision": precision,
         }
-        row |= bench.Step(text, recipe, seeds).cost(steps, seconds)
+        row |= bench.ours(text, recipe, seeds, steps, seconds)
         if beside:
             slow = bench.paper_style(text, recipe, 100 if points < 128 else 20, seconds)
             row |= {f"paper_style_{k}": v for k, v in slow.items()}

@@ -132,40 +132,34 @@ def seconds_per_step(run: Callable[[], int], seconds: float = 3.0, least: int = 
     return statistics.median(found)
 
 
-class Step:
-    """Our step, compiled, many to a launch; for several seeds, one step of all of them."""
+def ours(problem: Problem, recipe: Recipe, seeds: int = 1, steps: int = 1000, seconds: float = 3.0) -> dict[str, Any]:
+    """Time and memory of our step, many to a launch; for several seeds, the time of one step of all of them.
 
-    def __init__(self, problem: Problem, recipe: Recipe, seeds: int = 1):
-        if isinstance(recipe.network, PINN):
-            recipe = dataclasses.replace(recipe, steps=SLOW_ROUND)  # its steps are long: rounds of a few suffice
-        self.trainer = Trainer(Loss(problem, recipe), None if seeds == 1 else seeds)
-        key = jax.random.key(0)
-        self.state = self.trainer.init(key if seeds == 1 else jax.random.split(key, seeds))
-        self.compiled = self.trainer.compile(self.state)
+    A launch is `steps` steps, or fewer where they are slow: enough to fill the time that is given a few times over.
+    """
+    if isinstance(recipe.network, PINN):
+        recipe = dataclasses.replace(recipe, steps=SLOW_ROUND)  # its steps are long: rounds of a few suffice
+    trainer = Trainer(Loss(problem, recipe), None if seeds == 1 else seeds)
+    key = jax.random.key(0)
+    state = trainer.init(key if seeds == 1 else jax.random.split(key, seeds))
+    compiled = trainer.compile(state)
+    state, _ = compiled(state, 1)
+    started = time.perf_counter()
+    state, _ = compiled(state, 1)
+    fitting = int(seconds / 4 / (time.perf_counter() - started))
+    rounds = max(1, min(trainer.held, steps // trainer.round, fitting))
+    holder = [state]
 
-    def cost(self, steps: int = 1000, seconds: float = 3.0) -> dict[str, Any]:
-        """Time and memory. A launch is `steps` steps, or fewer where they are slow: enough to fill the time a few times over."""
-        self._launch(1)
-        started = time.perf_counter()
-        self._launch(1)
-        fitting = int(seconds / 4 / (time.perf_counter() - started))
-        rounds = max(1, min(self.trainer.held, steps // self.trainer.round, fitting))
-        spent = seconds_per_step(lambda: self._launch(rounds), seconds)
-        return {
-            "ms_per_step": 1e3 * spent,
-            "compile_seconds": self.compiled.seconds,
-            "memory_mb": None if self.compiled.bytes is None else self.compiled.bytes / 1e6,
-        }
+    def run() -> int:
+        holder[0], record = compiled(holder[0], rounds)
+        return len(record) if seeds == 1 else record.shape[1]
 
-    def _launch(self, rounds: int) -> int:
-        """Some rounds, and how many steps they were."""
-        self.state, record = self.compiled(self.state, rounds)
-        return record.shape[-2]
-
-
-def ours(problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3.0) -> dict[str, Any]:
-    """Time and memory of our step."""
-    return Step(problem, recipe, seeds).cost(seconds=seconds)
+    spent = seconds_per_step(run, seconds)
+    return {
+        "ms_per_step": 1e3 * spent,
+        "compile_seconds": compiled.seconds,
+        "memory_mb": None if compiled.bytes is None else compiled.bytes / 1e6,
+    }
 
 
 def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: float = 3.0) -> dict[str, Any]:

@@ -27,8 +27,6 @@ def reproduce(
         str, typer.Option(help="Train pinn, pinn-mod at their smallest size, at all, or timed only.")
     ] = "smallest",
     out: Annotated[Path, typer.Option(help="Folder of the records.")] = Path("reproduced"),
-    workers: Annotated[int, typer.Option(help="Rows trained at once, each in a process; steps are timed afterwards, alone.")] = 1,
-    share: Annotated[str | None, typer.Option(hidden=True, help="A worker's part of the rows, 2/6.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is recorded.")] = False,
     into: Annotated[
         list[Path] | None, typer.Option(help="Put the tables into the places a Markdown file has for them; once for each file.")
@@ -37,19 +35,17 @@ def reproduce(
     """Run the paper's rows and put them beside the published figures. What is recorded already is not run again."""
     with explained():
         from .errors import InputError, whole
-        from .reproduce.plan import Job, plan
+        from .reproduce.plan import plan
         from .reproduce.records import collect
-        from .reproduce.running import Stopped, compiled_steps, run_all
+        from .reproduce.running import Stopped, run_all
         from .reproduce.showing import fill, log_command, rows_of, write_all
         from .reproduce.tables import problem_table, rich_table, summary_table
-        from .reproduce.workers import Workers, part, spelled
 
         whole("seed", seed, 0)
         if steps is not None:
             whole("steps", steps)
         sizes, ranked = numbers("points", points), numbers("ranks", ranks)
         jobs = plan(problems or [], networks=several(networks), points=sizes, seeds=seeds, first_seed=seed, steps=steps, ranks=ranked, baselines=baselines)  # fmt: skip
-        whole("workers", workers)
         stopped, started = None, time.perf_counter()
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -57,36 +53,12 @@ def reproduce(
             raise InputError(f"out: cannot write to {out} ({error.strerror}): choose another folder") from None
         command = " ".join(["separax", *sys.argv[1:]])
 
-        def say(line: str) -> None:
-            words.print(line.replace("[", "\\["))
-
-        if share is not None:
-            start, apart = part(share)
+        if not show:
             try:
-                run_all([job for job in jobs if job.train][start::apart], out, command, say, False, apart)
-            except Stopped:
-                raise typer.Exit(130) from None
-            return
-        steps_of: dict[Job, Any] = {}
-        if workers > 1 and not show:
-            options = {"--seeds": seeds, "--seed": seed, "--points": points, "--networks": networks, "--steps": steps, "--ranks": ranks, "--baselines": baselines, "--out": out}  # fmt: skip
-            team = Workers([*(problems or []), *spelled(options)], workers, out / "workers")
-            say(f"{workers} workers are training; what they say is in {team.logs}")
-            try:
-                steps_of = compiled_steps(jobs, out, team.alive)
-                codes = team.wait()
-            except KeyboardInterrupt:
-                codes = team.interrupt()
-                stopped = Stopped("the workers were interrupted")
-            for number in (i for i, code in enumerate(codes, 1) if code not in (0, 130)):
-                say(f"worker {number} failed, {team.log(number)} says why; its rows are run here")
-        if not show and stopped is None:
-            try:
-                run_all(jobs, out, command, say, True, steps=steps_of)
+                run_all(jobs, out, command, lambda line: words.print(line.replace("[", "\\[")), True)
             except Stopped as error:
                 stopped = error
-        if not show:
-            log_command(out, command, workers, time.perf_counter() - started)
+            log_command(out, command, time.perf_counter() - started)
         files, damaged = write_all(out)
         for path, reason in damaged:
             words.print(f"[bold red]left out:[/] {path}: {reason}")

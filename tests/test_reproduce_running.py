@@ -1,6 +1,7 @@
 """Running the paper's rows: which ones, what is recorded, what is skipped, and what an interrupted run leaves."""
 
 import csv
+import dataclasses
 import json
 import signal
 from pathlib import Path
@@ -20,7 +21,7 @@ from separax.reproduce.plan import Job, plan
 from separax.reproduce.published import published
 from separax.reproduce.records import DamagedRecord, collect, read_record, write_record
 from separax.reproduce.running import Stopped, recorded, run_all
-from separax.reproduce.showing import documents, rows_of, write_all
+from separax.reproduce.showing import documents, log_command, rows_of, write_all
 from separax.solving import solve
 from separax.training import Trainer
 
@@ -229,6 +230,28 @@ def test_more_steps_or_seeds_are_run_and_what_was_there_is_put_aside(folder, mon
     assert (path.parent / "spinn-6.json.old").read_bytes() == old
     assert (path.parent / "spinn-6.json.old2").read_bytes() == second
     assert [r["steps"] for r in collect(folder)[0]] == [80]  # those aside are in no table
+
+
+def test_a_row_of_another_recipe_does_not_count(folder, monkeypatch):
+    assert recorded(JOB, folder) is not None
+    entry = CATALOGUE["helmholtz"]
+
+    def deeper(name, network):
+        recipe = entry.recipe(name, network)
+        return dataclasses.replace(recipe, network=dataclasses.replace(recipe.network, depth=recipe.network.depth + 1))
+
+    monkeypatch.setitem(CATALOGUE, "helmholtz", dataclasses.replace(entry, recipe=deeper))
+    assert recorded(JOB, folder) is None
+    assert recorded(dataclasses.replace(JOB, train=False), folder) is not None  # a step that was timed is one
+
+
+def test_every_command_is_listed_with_its_time(tmp_path):
+    for seconds in (3.4, 61.0):
+        log_command(tmp_path, "separax reproduce helmholtz, klein-gordon", seconds)
+    with open(tmp_path / "commands.csv") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["seconds"] for line in lines] == ["3", "61"]
+    assert {line["command"] for line in lines} == {"separax reproduce helmholtz, klein-gordon"}
 
 
 # --- memory ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -13,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..bench import Step
+from ..bench import ours
 from ..errors import Diverged, MemoryPrediction
 from ..loss import Loss
 from ..memory import available, size
@@ -33,16 +32,14 @@ class Stopped(Exception):
     """A run was interrupted; its state is kept."""
 
 
-def recorded(job: Job, folder: Path, timed: bool = True) -> Record | None:
-    """The record of a job, if there is one that says at least what is asked; raises `DamagedRecord`.
-
-    `timed`: whether the time of a step is asked for."""
+def recorded(job: Job, folder: Path) -> Record | None:
+    """The record of a job, if there is one that says at least what is asked; raises `DamagedRecord`."""
     path = job.path(folder)
     if not path.exists():
         return None
     record = read_record(path)
-    if record["status"] == "skipped" or (timed and record["ms_per_step"] is None):
-        return None  # there may be more memory now, or time
+    if record["status"] == "skipped":
+        return None  # there may be more memory now
     if not job.train:
         return record
     problem, recipe = job.make()
@@ -53,62 +50,31 @@ def recorded(job: Job, folder: Path, timed: bool = True) -> Record | None:
     return record if record["settings"].get("recipe") == _settings(problem, longer, job.seeds)["recipe"] else None
 
 
-def run_all(
-    jobs: Sequence[Job],
-    folder: Path,
-    command: str,
-    say: Say,
-    progress: bool | None = None,
-    workers: int = 1,
-    steps: Mapping[Job, Step] | None = None,
-) -> list[Record]:
-    """Every job's record, run or found; raises `Stopped` at an interrupt.
-
-    `workers`: how many processes share the device; steps are timed only where it is one. `steps`: those compiled already."""
-    timed = workers == 1
+def run_all(jobs: Sequence[Job], folder: Path, command: str, say: Say, progress: bool | None = None) -> list[Record]:
+    """Every job's record, run or found; raises `Stopped` at an interrupt."""
     found: list[Record] = []
     for number, job in enumerate(jobs, 1):
         about = f"{job.problem}, {job.network}, {job.points} points per axis" + (f", rank {job.rank}" if job.rank else "")
         try:
-            record = recorded(job, folder, timed)
+            record = recorded(job, folder)
         except DamagedRecord as error:
             say(f"{error.path}: {error.reason}; this row is run again")
             record = None
         if record is None:
             say(f"[{number}/{len(jobs)}] {about}")
-            trained = _trained(job, folder) if timed else None
             try:
-                record = (
-                    run(job, folder, command, progress, workers, (steps or {}).get(job))
-                    if trained is None
-                    else _completed(trained, job, (steps or {}).get(job))
-                )
+                record = run(job, folder, command, progress)
             except KeyboardInterrupt:  # before training began, or asked twice
                 raise Stopped(f"{about}: stopped at once") from None
             if record["status"] == "skipped":
                 say(f"skipped: {record['note']}")
             if record["status"] != "skipped" or not _stands(job.path(folder)):  # a row that ran once is worth more
-                if trained is None:
-                    _put_aside(job.path(folder))
+                _put_aside(job.path(folder))
                 write_record(job.path(folder), record)
         else:
             say(f"[{number}/{len(jobs)}] {about}: recorded already")
         found.append(record)
     return found
-
-
-def _trained(job: Job, folder: Path) -> Record | None:
-    """The record of a job that was trained while others shared the device, so that only the time of its step is missing."""
-    try:
-        record = recorded(job, folder, timed=False)
-    except DamagedRecord:
-        return None
-    return record if record is not None and record["ms_per_step"] is None else None
-
-
-def _completed(trained: Record, job: Job, step: Step | None) -> Record:
-    cost = step_cost(*job.make(), step)
-    return trained | {name: cost[name] for name in ("ms_per_step", "memory_mb")}
 
 
 def _stands(path: Path) -> bool:
@@ -146,7 +112,7 @@ def _begun(place: Path, wanted: Mapping[str, Any]) -> bool:
     return same
 
 
-def run(job: Job, folder: Path, command: str, progress: bool | None = None, workers: int = 1, step: Step | None = None) -> Record:
+def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> Record:
     """One row, as a record."""
     problem, recipe = job.make()
     record: Record = {
@@ -170,7 +136,7 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None, work
     if job.rank is not None:
         record["rank"] = job.rank
     try:
-        _measure(record, job, problem, recipe, folder, progress, workers, step)
+        _measure(record, job, problem, recipe, folder, progress)
     except MemoryPrediction as error:
         record["note"] = str(error)
     except jax.errors.JaxRuntimeError as error:
@@ -179,27 +145,15 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None, work
         record["note"] = f"out of memory: {str(error).splitlines()[0]}"
     except Diverged as error:
         record["note"] = f"diverged: {error}"
-    if record["ms_per_step"] is None and record["status"] != "done":
+    if record["ms_per_step"] is None:
         record["status"] = "skipped"
     return record
 
 
-def _measure(
-    record: Record,
-    job: Job,
-    problem: Problem,
-    recipe: Recipe,
-    folder: Path,
-    progress: bool | None,
-    workers: int,
-    step: Step | None,
-) -> None:
+def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder: Path, progress: bool | None) -> None:
     """Times a step, then trains; what is known goes into the record at once."""
     together = at_once(problem, recipe, len(job.seeds) if job.train else 1)
-    if workers == 1:
-        record |= step_cost(problem, recipe, step)
-    else:
-        record["workers"] = workers
+    record |= step_cost(problem, recipe)
     if not job.train:
         return
     parts = [job.seeds[i : i + together] for i in range(0, len(job.seeds), together)]
@@ -231,24 +185,10 @@ def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
     return max(1, int(free // needed))
 
 
-def step_cost(problem: Problem, recipe: Recipe, step: Step | None = None) -> dict[str, Any]:
+def step_cost(problem: Problem, recipe: Recipe) -> dict[str, Any]:
     """Time and memory of one step of one seed, by the names of a record."""
     with jax.enable_x64(True):
-        return (step or Step(problem, recipe)).cost(seconds=1.0)
-
-
-def compiled_steps(jobs: Sequence[Job], folder: Path, alive: Callable[[], bool]) -> dict[Job, Step]:
-    """The steps of all rows that are still to be timed, compiled while workers train, as long as they are `alive`."""
-    found: dict[Job, Step] = {}
-    for job in jobs:
-        if not alive():
-            break
-        with contextlib.suppress(DamagedRecord, MemoryPrediction, jax.errors.JaxRuntimeError), jax.enable_x64(True):
-            if recorded(job, folder) is None:
-                problem, recipe = job.make()
-                at_once(problem, recipe, 1)
-                found[job] = Step(problem, recipe)
-    return found
+        return ours(problem, recipe, seconds=1.0)
 
 
 def summary(groups: Sequence[Ensemble]) -> Record:

@@ -59,10 +59,10 @@ def write_all(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
     return files, damaged
 
 
-def log_command(folder: Path, command: str, workers: int, seconds: float) -> None:
+def log_command(folder: Path, command: str, seconds: float) -> None:
     """Adds a line to the folder's list of commands: when, how long, on what."""
     path, now = folder / "commands.csv", environment()
-    before = path.read_text() if path.exists() else "ended,seconds,workers,device,command\n"
+    before = path.read_text() if path.exists() else "ended,seconds,device,command\n"
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow([now["time"], f"{seconds:.0f}", workers, now["device"], command])
+    csv.writer(line, lineterminator="\n").writerow([now["time"], f"{seconds:.0f}", now["device"], command])
     write(path, (before + line.getvalue()).encode())

@@ -106,7 +106,6 @@ class Row:
         if status == "skipped":
             return f"skipped: {note}"
         notes = [*self.short] if status == "done" else ["timed only"]
-        notes += ["step not timed yet"] if self.record["ms_per_step"] is None else []
         notes += [f"{self.record['recipe']} recipe"] if self.record["recipe"] != "paper" else []
         notes += [self.record["precision"]] if self.record["precision"] != "float32" else []
         return "; ".join([*notes, note] if note else notes)
@@ -167,7 +166,7 @@ def _summary(problem: str, rows: Sequence[Row]) -> Summary:
 
 
 def _device_seconds(record: Record) -> float:
-    """Compiling and training; where several rows were trained at once, this row's part of that time."""
+    """Compiling and training; where several rows were trained side by side (`workers`), this row's part of that time."""
     return ((record["train_seconds"] or 0.0) + (record["compile_seconds"] or 0.0)) / record.get("workers", 1)
 
 
