@@ -208,7 +208,7 @@ def disagreement(problem: Problem, recipe: Recipe) -> float:
         trainer = Trainer(kind(problem, recipe))
         params = trainer.init(jax.random.key(0)).model
         places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
-        found.append(jax.jit(jax.grad(lambda p, trainer=trainer, places=places: trainer._value(p, places)[0]))(params))
+        found.append(jax.jit(jax.grad(lambda p, trainer=trainer, places=places: trainer._value(p, places, {})[0]))(params))
     ours, theirs = found
     return float(jnp.linalg.norm(ours - theirs) / jnp.linalg.norm(theirs))
 

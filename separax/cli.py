@@ -30,12 +30,21 @@ Precision = Annotated[str | None, typer.Option(help="float32 or float64.", show_
 
 
 def prepared(
-    problem: str, recipe: str, network: str, points: int | None, steps: int | None, precision: str | None
+    problem: str,
+    recipe: str,
+    network: str,
+    points: int | None,
+    steps: int | None,
+    precision: str | None,
+    initial: Path | None = None,
+    project: bool = False,
 ) -> tuple[Any, Any]:
     """A problem and its recipe with the command line's changes."""
     from .catalogue import find
+    from .flows import load_flow
 
-    found, base = find(problem).make(recipe, network)
+    entry = find(problem)
+    found, base = entry.make(recipe, network, None if initial is None else load_flow(initial, project))
     changes = {k: v for k, v in {"points": points, "precision": precision}.items() if v is not None}
     how = dataclasses.replace(base, **changes)
     return found, how if steps is None else how.with_steps(steps)
@@ -64,26 +73,40 @@ def solve(
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
     seeds: Annotated[int, typer.Option(help="Train this many seeds at once, from --seed on.")] = 1,
     precision: Precision = None,
+    windows: Annotated[int | None, typer.Option(help="Windows of time.", show_default="the problem's")] = None,
+    warm: Annotated[bool, typer.Option("--warm", help="Begin a window with the last one's network.")] = False,
+    initial: Annotated[Path | None, typer.Option(help="A flow to begin from: .npz, .mat or .nc (navier-stokes).")] = None,
+    project: Annotated[bool, typer.Option("--project", help="Take the part of --initial that has no divergence.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the run.", show_default="runs/PROBLEM-TIME")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Solve a problem of the catalogue and keep the run in a folder."""
     with explained():
+        from .catalogue import find
         from .errors import InputError, whole
 
         whole("seeds", seeds)
+        if project and initial is None:
+            raise InputError("--project is about the flow in a file: write --initial FILE --project")
         if resume and out is None:
             raise InputError("--resume needs the folder of the run to go on with: write --out DIR --resume")
-        found, how = prepared(problem, recipe, network, points, steps, precision)
+        found, how = prepared(problem, recipe, network, points, steps, precision, initial, project)
         folder = out or Path("runs") / f"{problem}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
         from .report.page import write_report
+        from .report.record import record
         from .runs import write
-        from .solving import record
         from .solving import solve as run
 
         solution = run(
-            found, how, seed=seed if seeds == 1 else range(seed, seed + seeds), out=folder, resume=resume, progress=True
+            found,
+            how,
+            seed=seed if seeds == 1 else range(seed, seed + seeds),
+            windows=find(problem).windows if windows is None else windows,
+            warm=warm,
+            out=folder,
+            resume=resume,
+            progress=True,
         )
         result = {"command": " ".join(["separax", *sys.argv[1:]]), "recipe": recipe, **record(solution), "problem": problem}
         write(folder / "record.json", (json.dumps(result, indent=1) + "\n").encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -23,9 +24,18 @@ from .separate import separate
 from .sources import Place, SeparableSource, sources
 from .terms import Term
 
+TIME = "t"
 GRAM_ADVANTAGE = 3.0
 LAUNCH = 1e5  # operations on a lattice that take no longer than starting them
 MOST_BOUNDARY = 8192  # points on the boundary of a shape: each costs a pass of every axis' network
+
+
+Given = Mapping[str, Array]  # what a loss is told besides: START, and values of conditions by their number in `values_name`
+START = "start"  # the instant at which the local time of a window is the first
+
+
+def values_name(term: int) -> str:
+    return f"values {term}"
 
 
 class Model(eqx.Module):
@@ -38,6 +48,19 @@ class Model(eqx.Module):
     def build(cls, problem: Problem, recipe: Recipe, key: PRNGKeyArray) -> Model:
         network = recipe.network.build(key, problem.box, len(problem.fields), problem.periodic, problem.walls, recipe.dtype)
         return cls(network, {k: jnp.asarray(v, recipe.dtype) for k, v in problem.unknowns.items()})
+
+
+@dataclass(frozen=True)
+class Known:
+    """What functions of a problem are told besides the fields."""
+
+    unknowns: Mapping[str, Array]
+    given: Given
+
+    def coordinates(self, place: Place) -> dict[str, Array]:
+        """The coordinates of a place; time as the problem counts it, where the network counts from the start of a window."""
+        arrays = place.arrays()
+        return arrays | {TIME: arrays[TIME] + self.given[START]} if START in self.given else arrays
 
 
 class Loss:
@@ -114,16 +137,17 @@ class Loss:
     def sources(self, network: SeparableNetwork | PointwiseNetwork, places: tuple[Place, ...]) -> list[Source]:
         return sources(network, places, self.needs)
 
-    def __call__(self, model: Model, places: tuple[Place, ...]) -> Float[Array, " terms"]:
+    def __call__(self, model: Model, places: tuple[Place, ...], given: Given | None = None) -> Float[Array, " terms"]:
         """The unweighted terms, in the order of `names`."""
         inside, *others = self.sources(model.network, places)
-        expressions = self.problem.expressions(inside, places[0].arrays(), model.unknowns)
-        found = {name: self.mean_square(name, e, inside, places[0], model.unknowns) for name, e in expressions.items()}
+        known = Known(model.unknowns, given or {})
+        expressions = self.problem.expressions(inside, known.coordinates(places[0]), model.unknowns)
+        found = {name: self.mean_square(name, e, inside, places[0], known) for name, e in expressions.items()}
         short: list[tuple[str, Square]] = []
         for term, place, source in zip(self.problem.terms, places[1:], others):
-            squares = self._squares(term, place, source, model.unknowns)
+            squares = self._squares(term, place, source, known)
             if squares is None:
-                _add(found, term.name, self._condition(term, place, source, model.unknowns))
+                _add(found, term.name, self._condition(term, place, source, known))
             else:
                 short += [(term.name, square) for square in squares]
         if short:  # all faces in the same few kernels: a small network's step is made of little else
@@ -131,23 +155,21 @@ class Loss:
                 _add(found, name, mean.astype(self.recipe.dtype))
         return jnp.stack([found[name] for name in self.names])
 
-    def mean_square(self, name: str, expression: Any, source: Source, place: Place, unknowns: Mapping[str, Array]) -> Array:
+    def mean_square(self, name: str, expression: Any, source: Source, place: Place, known: Known) -> Array:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
-        if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, unknowns)) is not None:
+        if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, known)) is not None:
             return mean_square(factors, place.weights).astype(self.recipe.dtype)
         values = values_of(expression, source.shape, name)
         return self._mean_square(place, values)
 
-    def _factors(
-        self, name: str, expression: Any, source: Source, place: Lattice, unknowns: Mapping[str, Array]
-    ) -> list[Array] | None:
+    def _factors(self, name: str, expression: Any, source: Source, place: Lattice, known: Known) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
         to pay."""
         polynomial = expression._polynomial if isinstance(expression, Field) else None
         if polynomial is None or not (polynomial.terms or polynomial.pairs) or not self._squarable(source, place):
             return None
         assert isinstance(source, SeparableSource)
-        products = self._known_products(name, place, unknowns) if polynomial.plain is not None else []
+        products = self._known_products(name, place, known) if polynomial.plain is not None else []
         if products is None:
             return None
         ranks = [u.rank for u in source.components]
@@ -186,27 +208,27 @@ class Loss:
         # lattice goes through memory several times
         return gram_work < GRAM_ADVANTAGE * lattice_work
 
-    def _known_products(self, name: str, place: Lattice, unknowns: Mapping[str, Array]) -> Sequence[Sequence[Array]] | None:
+    def _known_products(self, name: str, place: Lattice, known: Known) -> Sequence[Sequence[Array]] | None:
         """The part of a residual that is given by coordinates alone, as a sum of products; None if it is no such sum."""
         tracer = Tracer(place.axes, place.shape)
 
-        def known(coordinates, unknowns):
+        def plain(coordinates, unknowns):
             return self.problem.expressions(tracer, coordinates, unknowns)[name]._polynomial.plain
 
-        products = separate(known, place.arrays(), unknowns, dimension=len(place.axes))
+        products = separate(plain, known.coordinates(place), known.unknowns, dimension=len(place.axes))
         return None if tracer.opened else products  # an array made from u.value is no source term
 
     def total(self, terms: Float[Array, " terms"]) -> Array:
         return jnp.sum(terms * jnp.asarray(self.weights, terms.dtype))
 
-    def _squares(self, term: Term, place: Place, source: Source, unknowns: Mapping[str, Array]) -> list[Square] | None:
+    def _squares(self, term: Term, place: Place, source: Source, known: Known) -> list[Square] | None:
         """A condition on faces as squares of sums of products, whose means add up to its term; None if it is no such thing."""
         if not self._squarable(source, place):
             return None
         assert isinstance(source, SeparableSource)
         assert isinstance(place, Lattice)
-        coordinates = place.arrays()
-        field = term.operator(self.problem.field_map(source), coordinates, unknowns)
+        coordinates = known.coordinates(place)
+        field = term.operator(self.problem.field_map(source), coordinates, known.unknowns)
         along = field.d(**{term.axis: 1}) if term.condition.jump or term.condition.mix[1] else None  # pyright: ignore[reportCallIssue]
         asked = [None if f is None else f._polynomial for f in (field, along)]
         if any(f is not None and (p is None or p.pairs or p.plain is not None) for f, p in zip((field, along), asked)):
@@ -214,7 +236,9 @@ class Loss:
         sums = faces.sums(term, place, source, *(None if p is None else p.terms for p in asked))
         target = None
         if not term.condition.jump:
-            target = separate(lambda c, k: self._target(term, c, k), coordinates, unknowns, dimension=len(place.axes))
+            target = separate(
+                lambda c, k: self._target(term, c, Known(k, known.given)), coordinates, known.unknowns, dimension=len(place.axes)
+            )
             if target is None:
                 return None
         number = sums[0][0].shape[1] + len(target or ())
@@ -222,12 +246,13 @@ class Loss:
             return None
         return faces.squares(term, place, sums, target or (), source.dtype)
 
-    def _target(self, term: Term, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> Array:
-        return jnp.asarray(term.value(coordinates, unknowns), self.recipe.dtype)
+    def _target(self, term: Term, coordinates: Mapping[str, Array], known: Known) -> Array:
+        given = known.given.get(values_name(self.problem.terms.index(term)))
+        return jnp.asarray(term.value(coordinates, known.unknowns) if given is None else given, self.recipe.dtype)
 
-    def _condition(self, term: Term, place: Place, source: Source, unknowns: Mapping[str, Array]) -> Array:
-        coordinates = place.arrays()
-        field = term.operator(self.problem.field_map(source), coordinates, unknowns)
+    def _condition(self, term: Term, place: Place, source: Source, known: Known) -> Array:
+        coordinates = known.coordinates(place)
+        field = term.operator(self.problem.field_map(source), coordinates, known.unknowns)
         if term.condition.jump:
             along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
             return add_up(self._jump(term, f, place) for f in (field, along))
@@ -237,7 +262,7 @@ class Loss:
             values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
         if normal_part:
             values = values + normal_part * self._normal_derivative(term, field, place)
-        return max(1, len(term.sides)) * self._mean_square(place, values - self._target(term, coordinates, unknowns))
+        return max(1, len(term.sides)) * self._mean_square(place, values - self._target(term, coordinates, known))
 
     def _normal_derivative(self, term: Term, field: Field, place: Place) -> Array:
         if not term.boundary:

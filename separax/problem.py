@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -51,8 +52,11 @@ class Problem:
         conditions: `Initial`, `Dirichlet`, `Neumann`, `Robin`, `Periodic`, `Data`, or `Condition` for anything else.
         fields: the names of the unknown functions.
         reference: the true solution, a function of coordinates by name (for a system a dict of functions, or a
-            function returning a dict); used to measure errors, never for training.
+            function returning a dict, of as many of the fields and derived quantities as are known); used to measure errors,
+            never for training.
         unknowns: names and first guesses of unknown coefficients, found together with the solution.
+        derived: further quantities of interest, functions of the fields by name, {"w": lambda u, v: v.x - u.y}: evaluated with
+            the solution, and known to `reference`.
         inside: for a domain that is not a box: a function of coordinates by name that is true inside, or negative (a signed
             distance); `box` is then its bounding box, and conditions without `on` are on its boundary.
         name: what to call it in reports.
@@ -67,6 +71,7 @@ class Problem:
         fields: Sequence[str] = ("u",),
         reference: Any = None,
         unknowns: Mapping[str, float] | None = None,
+        derived: Mapping[str, Callable[..., Any]] | None = None,
         inside: Callable[..., Any] | None = None,
         name: str | None = None,
     ):
@@ -84,7 +89,7 @@ class Problem:
         self.shape = None if inside is None else Shape(inside, box)
         self.fields = (fields,) if isinstance(fields, str) else tuple(fields)
         self.unknowns = {k: finite(f"Problem: unknowns[{k!r}]", v) for k, v in (unknowns or {}).items()}
-        self.reference = reference
+        self.reference, self.derived = reference, dict(derived or {})
         self.name = name or getattr(residual, "__name__", "problem").strip("<>")
         self._check_names()
         self._arguments = parameters(residual, self._pool, "residual")
@@ -101,6 +106,7 @@ class Problem:
                     f"Problem: conditions holds {condition!r}: write e.g. Initial(f), Dirichlet(0) or Condition(value, on='x-')"
                 )
         self._trace_residual()
+        self._check_derived()
         resolver = Resolver(self)
         self.periodic, self.walls = resolver.built_in()
         self.terms = resolver.terms()
@@ -122,7 +128,7 @@ class Problem:
         if not self.fields:
             raise InputError("Problem: fields is empty: name at least one unknown function, fields=('u',)")
         seen: dict[str, str] = {}
-        for kind, names in self._pool.items():
+        for kind, names in {**self._pool, "derived quantity": tuple(self.derived)}.items():
             for name in names:
                 if not isinstance(name, str) or not name.isidentifier():
                     raise InputError(f"Problem: {name!r} cannot name a {kind}: write a plain word such as 'u'")
@@ -166,6 +172,37 @@ class Problem:
         """The fields by name, reading their values from `source`."""
         zero = (0,) * self.box.dimension
         return {name: Field(source, {(i, zero): 1.0}, name=name) for i, name in enumerate(self.fields)}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What a solution gives by name: the fields, then what is derived from them."""
+        return (*self.fields, *self.derived)
+
+    def quantities(
+        self, fields: Mapping[str, Any], coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
+    ) -> dict[str, Any]:
+        """The fields and what is derived from them."""
+        found = dict(fields)
+        for name, function in self.derived.items():
+            given = {**fields, **coordinates, **unknowns}
+            found[name] = call(function, self._derived_arguments[name], given, f"derived[{name!r}]")
+        return found
+
+    def _check_derived(self) -> None:
+        for name, function in self.derived.items():
+            if not callable(function):
+                raise InputError(
+                    f"Problem: derived[{name!r}] must be a function of the fields, got {function!r}: write {name}=lambda"
+                    f" {self.fields[0]}: {self.fields[0]}.{self.box.axes[-1]}"
+                )
+        self._derived_arguments = {k: parameters(f, self._pool, f"derived[{k!r}]") for k, f in self.derived.items()}
+        tracer, coordinates, unknowns = self._example()
+
+        def run(c: Any, k: Any) -> list[Array]:
+            found = self.quantities(self.field_map(tracer), c, k)
+            return [values_of(found[name], tracer.shape, f"derived[{name!r}]") for name in self.derived]
+
+        jax.eval_shape(run, coordinates, unknowns)
 
     def expressions(self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Any]:
         """The residuals by name, as the user's function returns them: fields, or arrays of the source's shape."""
@@ -228,11 +265,17 @@ class Problem:
                     )
                 found = dict.fromkeys(self.fields, found)
         for k in found:
-            if k not in self.fields:
+            if k not in self.outputs:
                 raise InputError(
-                    f"reference: {k!r} is not a field; the fields are {listed(self.fields)}.{nearest(k, self.fields)}"
+                    f"reference: {k!r} is not a field; the fields are {listed(self.outputs)}.{nearest(k, self.outputs)}"
                 )
         return {k: jnp.broadcast_to(fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape) for k, v in found.items()}
+
+    def during(self, start: float, end: float) -> Problem:
+        """The same problem on a part of the interval of time; its terms stay those of the whole."""
+        part = copy.copy(self)
+        part.box = Box(**{axis: (float(start), float(end)) if axis == "t" else self.box[axis] for axis in self.box.axes})
+        return part
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, {self.box!r}, fields={self.fields}, terms={self.names})"

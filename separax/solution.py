@@ -20,7 +20,7 @@ from .domain import Lattice, Points, quadrature
 from .errors import InputError, listed, nearest
 from .fields import Field, Key, Source
 from .jets import MAX_ORDER
-from .loss import Model
+from .loss import START, TIME, Known, Model
 from .memory import check_fits
 from .networks import SeparableNetwork
 from .problem import Problem
@@ -63,10 +63,12 @@ class Timing:
 
 
 class View:
-    """An operator applied to a solution: `solution.d(x=2)`, `solution.of(lambda u: u.t - u.xx)`."""
+    """An operator applied to a solution: `solution.d(x=2)`, `solution.of(lambda u: u.t - u.xx)`.
 
-    def __init__(self, problem: Problem, recipe: Recipe, model: Model, expressions: Expressions):
-        self.problem, self.recipe, self.model = problem, recipe, model
+    `since`: the instant from which the network counts time; not zero for windows of a marched solution."""
+
+    def __init__(self, problem: Problem, recipe: Recipe, model: Model, expressions: Expressions, since: float = 0.0):
+        self.problem, self.recipe, self.model, self.since = problem, recipe, model, since
         self._expressions = expressions
         self._needs = self._trace()
         self._evaluate = eqx.filter_jit(self._compute)
@@ -83,13 +85,33 @@ class View:
         jax.eval_shape(run, coordinates, unknowns)
         return frozenset(tracer.needs)
 
-    def _on(self, model: Model, place: Place) -> tuple[Source, dict[str, Any]]:
+    def _on(self, model: Model, place: Place, since: Array | None) -> tuple[Source, dict[str, Any]]:
+        """The expressions on a place of the network's own time."""
         (source,) = sources(model.network, [place], [self._needs])
-        return source, self._expressions(self.problem.field_map(source), place.arrays(), model.unknowns)
+        coordinates = self._known(model, since).coordinates(place)
+        return source, self._expressions(self.problem.field_map(source), coordinates, model.unknowns)
 
-    def _compute(self, model: Model, place: Place) -> dict[str, Array]:
-        source, found = self._on(model, place)
+    def _known(self, model: Model, since: Array | None) -> Known:
+        return Known(model.unknowns, {} if since is None else {START: since})
+
+    def _compute(self, model: Model, place: Place, since: Array | None) -> dict[str, Array]:
+        source, found = self._on(model, place, since)
         return {k: values_of(e, source.shape, "of") for k, e in found.items()}
+
+    def _own_time(self, place: AnyPlace) -> AnyPlace:
+        """A place with the time that the network counts."""
+        if not self.since:
+            return place
+        at = place.axes.index(TIME)
+        moved = (
+            *place.coordinates[:at],
+            np.asarray(place.coordinates[at], np.float64) - self.since,
+            *place.coordinates[at + 1 :],
+        )
+        return eqx.tree_at(lambda p: p.coordinates, place, moved)
+
+    def _since(self) -> Array | None:
+        return jnp.asarray(self.since, self.recipe.dtype) if self.since else None
 
     def _is_separable(self) -> bool:
         return isinstance(self.model.network, SeparableNetwork)
@@ -100,25 +122,26 @@ class View:
     def _cast(self, place: AnyPlace) -> AnyPlace:
         return jax.tree.map(lambda a: jnp.asarray(a, self.recipe.dtype), place)
 
-    def _values(self, place: Place, model: Model | None = None) -> dict[str, Array]:
-        """On any place, slab by slab along its first dimension where it is large."""
-        model = self.model if model is None else model
+    def _values(self, place: Place, host: Any = None) -> dict[str, Array]:
+        """On any place, slab by slab along its first dimension where it is large; on the `host` device, if one is named."""
+        model = self.model if host is None else to_host(self.model, host)
         with self._precision():
-            place = self._cast(place)
+            place = self._cast(self._own_time(place))
             total = math.prod(place.shape)
             check_fits(
                 f"a lattice of {' × '.join(map(str, place.shape))} values",
                 2 * total * np.dtype(self.recipe.dtype).itemsize,
                 "evaluate fewer points at a time",
             )
-            parts = [self._inside(self._evaluate(model, slab), slab) for slab in slabs(place, SLAB[self._is_separable()])]
+            cut = slabs(place, SLAB[self._is_separable()])
+            parts = [self._inside(self._evaluate(model, slab, self._since()), slab) for slab in cut]
             return parts[0] if len(parts) == 1 else {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
 
     def _inside(self, values: dict[str, Array], place: Place) -> dict[str, Array]:
         """Nothing is said about what is outside the problem's shape."""
         if self.problem.shape is None:
             return values
-        mask = self.problem.shape.mask(place.arrays())
+        mask = self.problem.shape.mask(self._known(self.model, self._since()).coordinates(place))
         return {k: jnp.where(mask, v, jnp.nan) for k, v in values.items()}
 
     def _out(self, values: Mapping[str, Any]) -> Any:
@@ -169,24 +192,26 @@ class View:
 
     def d(self, **orders: int) -> View:
         """A partial derivative: `solution.d(x=2)(t=ts, x=xs)`."""
-        return View(
-            self.problem, self.recipe, self.model, lambda *given: {k: e.d(**orders) for k, e in self._expressions(*given).items()}
-        )
+        return self._view(lambda *given: {k: e.d(**orders) for k, e in self._expressions(*given).items() if isinstance(e, Field)})
 
     def of(self, operator: Callable[..., Any]) -> View:
         """Any operator of the fields: `solution.of(lambda u: u.t - u.xx)(t=ts, x=xs)`."""
-        names = parameters(operator, self.problem._pool, "of")
+        names = parameters(operator, {**self.problem._pool, "derived quantity": tuple(self.problem.derived)}, "of")
 
         def expressions(
             fields: Mapping[str, Field], coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
         ) -> dict[str, Any]:
             own = self._expressions(fields, coordinates, unknowns)
-            if set(own) != set(fields):
+            if set(own) != set(self.problem.outputs):
                 raise InputError("of: this is an operator of the solution already: write both in one, solution.of(lambda u: …)")
             found = call(operator, names, {**own, **coordinates, **unknowns}, "of")
             return found if isinstance(found, dict) else {"": found}
 
-        return View(self.problem, self.recipe, self.model, expressions)
+        return self._view(expressions)
+
+    def _view(self, expressions: Expressions) -> View:
+        """Other expressions of the same solution."""
+        return View(self.problem, self.recipe, self.model, expressions, self.since)
 
     def integral(self, *axes: str, points: int = 64, **coordinates: Any) -> Any:
         """The integral over the named axes (all if none is named), by Gauss-Legendre quadrature with `points` points each.
@@ -202,8 +227,8 @@ class View:
             rule = quadrature(box, points, self.recipe.dtype)
             given, dropped = self._lattice((), {**coordinates, **{a: rule[a] for a in gone}})
             weights = {a: rule.weights[box.index(a)] for a in gone}
-            lattice = self._cast(Lattice(weights=weights, **dict(zip(given.axes, given.coordinates))))
-            source, found = self._on(self.model, lattice)
+            lattice = self._cast(self._own_time(Lattice(weights=weights, **dict(zip(given.axes, given.coordinates)))))
+            source, found = self._on(self.model, lattice, self._since())
             out = {}
             for k, expression in found.items():
                 left = _integral(source, expression, lattice, gone, self.problem.shape)
@@ -250,8 +275,9 @@ class Solution(View):
         memory_bytes: int | None = None,
         interrupted: bool = False,
         run_dir: Path | None = None,
+        since: float = 0.0,
     ):
-        super().__init__(problem, recipe, model, lambda fields, coordinates, unknowns: dict(fields))
+        super().__init__(problem, recipe, model, problem.quantities, since)
         self.history, self.timing, self.seed = history, timing, seed
         self.best_step, self.best_loss, self.memory_bytes = best_step, best_loss, memory_bytes
         self.interrupted, self.run_dir = interrupted, run_dir
@@ -267,9 +293,8 @@ class Solution(View):
         if not 0 <= order <= MAX_ORDER:
             raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {order!r}")
         with self._precision():
-            jets = self.model.network.jets(
-                tuple(jnp.asarray(lattice[a], self.recipe.dtype) for a in self.problem.box.axes), order
-            )
+            own = self._own_time(lattice)
+            jets = self.model.network.jets(tuple(jnp.asarray(own[a], self.recipe.dtype) for a in self.problem.box.axes), order)
             return self._out(
                 {
                     name: Separable(self.problem.box.axes, [jet[i] for jet in jets], lattice.weights)
@@ -312,15 +337,15 @@ class Solution(View):
             raise InputError(
                 "relative_l2: the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)"
             )
-        if field is not None and field not in problem.fields:
+        if field is not None and field not in problem.outputs:
             raise InputError(
-                f"relative_l2: there is no field {field!r}; the fields are {listed(problem.fields)}.{nearest(field, problem.fields)}"
+                f"relative_l2: there is no field {field!r}; the fields are {listed(problem.outputs)}.{nearest(field, problem.outputs)}"
             )
         lattice = self._lattice((), coordinates)[0] if coordinates else error_lattice(problem, CHECKED[self._is_separable()])
         with self._precision(), on_host() as host:
             lattice = to_host(self._cast(lattice), host)
             true = to_host(reference_on(problem, reference, lattice), host)
-            ours = self._values(lattice, to_host(self.model, host))
+            ours = self._values(lattice, host)
             names = [field] if field else list(true)
             wide = [{k: jnp.asarray(v[k], jnp.float64) for k in names} for v in (ours, true)]
             difference, size, number = squares(problem, lattice, *wide)
@@ -407,9 +432,9 @@ def reference_on(problem: Problem, reference: Any, lattice: Lattice) -> dict[str
         return problem.reference_values(lattice.arrays(), lattice.shape, function)
     arrays = dict(reference) if isinstance(reference, Mapping) else {problem.fields[0]: reference}
     for name, values in arrays.items():
-        if name not in problem.fields:
+        if name not in problem.outputs:
             raise InputError(
-                f"reference: {name!r} is not a field; the fields are {listed(problem.fields)}.{nearest(name, problem.fields)}"
+                f"reference: {name!r} is not a field; the fields are {listed(problem.outputs)}.{nearest(name, problem.outputs)}"
             )
         if [n for n in np.shape(values) if n > 1] != [n for n in lattice.shape if n > 1]:
             raise InputError(

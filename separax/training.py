@@ -34,7 +34,7 @@ from jax.interpreters import partial_eval
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .domain import Uniform
-from .loss import Loss, Model
+from .loss import Given, Loss, Model
 
 LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
 ROUND = 100  # steps between two syncs with the host
@@ -56,6 +56,7 @@ class TrainState(eqx.Module):
     best: Float[Array, " parameters"]
     best_loss: Float[Array, ""]
     best_step: Int[Array, ""]
+    given: dict[str, Array]  # what the loss is told besides: nothing, or where a window of time begins, and from what
 
 
 class Trainer:
@@ -74,22 +75,24 @@ class Trainer:
         self.unseen = type(loss)(loss.problem, dataclasses.replace(loss.recipe, sampler=Uniform())) if self.searches else None
         self.optimiser: Any = self.stage.optimiser.transform(steps)
         self.traces = 0  # how often the launch was traced: once per stage
-        self.seconds = 0.0  # of its first and last look: nearly all of it compiling
+        self._seconds = 0.0  # of its first and last look: nearly all of it compiling
         self._whole: Callable[[Array], Model] = _not_yet
+        self._jitted: dict[str, Callable[..., Any]] = {}
 
     # --- what happens once in a stage ----------------------------------------------------------------------------
 
-    def init(self, key: PRNGKeyArray) -> TrainState:
-        """A fresh state; with several seeds, `key` holds one key each."""
-        return jax.jit(self._each(self._init))(key)
+    def init(self, key: PRNGKeyArray, given: Given | None = None, params: Array | None = None) -> TrainState:
+        """A fresh state, with parameters of its own or with those of `params`; with several seeds, one entry each."""
+        return self._jit(self._init)(key, given or {}, params)
 
-    def like(self, key: PRNGKeyArray) -> Any:
+    def like(self, key: PRNGKeyArray, given: Given | None = None) -> Any:
         """Shapes and types of this stage's states."""
-        return jax.eval_shape(self._each(self._init), key)
+        return jax.eval_shape(self._each(self._init), key, given or {}, None)
 
     def begin(self, before: TrainState) -> TrainState:
         """The first state of this stage, from the last one of the stage before."""
-        self.like(jax.random.key(0) if self.seeds is None else jax.random.split(jax.random.key(0), self.seeds))
+        keys = jax.random.key(0) if self.seeds is None else jax.random.split(jax.random.key(0), self.seeds)
+        self.like(keys, before.given)
         return self._once(self._begin, before)
 
     def close(self, state: TrainState) -> TrainState:
@@ -99,21 +102,31 @@ class Trainer:
     def _each(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function if self.seeds is None else jax.vmap(function)
 
+    def _jit(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """One of our functions for all seeds, compiled once however often it is called."""
+        if function.__name__ not in self._jitted:
+            self._jitted[function.__name__] = jax.jit(self._each(function))
+        return self._jitted[function.__name__]
+
     def _once(self, function: Callable[..., TrainState], argument: Any) -> TrainState:
         started = time.perf_counter()
-        out = jax.block_until_ready(jax.jit(self._each(function))(argument))
-        self.seconds += time.perf_counter() - started
+        out = jax.block_until_ready(self._jit(function)(argument))
+        self._seconds += time.perf_counter() - started
         return out
 
-    def _init(self, key: PRNGKeyArray) -> TrainState:
+    def spent(self) -> float:
+        """The seconds that `begin` and `close` took since they were last asked for."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+    def _init(self, key: PRNGKeyArray, given: Given, params: Array | None) -> TrainState:
         k_model, k_points = jax.random.split(key)
         arrays, static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, k_model), eqx.is_array)
         model, unravel = ravel_pytree(arrays)
         self._whole = lambda params: eqx.combine(unravel(params), static)
-        none = jnp.zeros((), jnp.int32)
-        state = TrainState(
-            model, None, jax.random.key_data(k_points), none, model, jnp.asarray(jnp.inf, self.loss.recipe.dtype), none
-        )
+        model, none = model if params is None else params, jnp.zeros((), jnp.int32)
+        unknown = jnp.asarray(jnp.inf, self.loss.recipe.dtype)
+        state = TrainState(model, None, jax.random.key_data(k_points), none, model, unknown, none, dict(given))
         if self.searches:
             return self._begin(state)
         return dataclasses.replace(state, optimiser=self.optimiser.init(model))
@@ -122,17 +135,19 @@ class Trainer:
         start = before.best
         places = self._draw(before.key, self.stage.start)
         if self.searches:
-            (value, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places)
-            total, optimiser = self._on_unseen(start, before.key), self.optimiser.init(start, value, gradient)
+            (value, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places, before.given)
+            total, optimiser = self._on_unseen(start, before), self.optimiser.init(start, value, gradient)
         else:
-            total, optimiser = self._value(start, places)[0], self.optimiser.init(start)
+            total, optimiser = self._value(start, places, before.given)[0], self.optimiser.init(start)
         # two copies, because a launch takes over the memory of its argument
-        return TrainState(jnp.copy(start), optimiser, before.key, before.step, jnp.copy(start), total, before.best_step)
+        copy = jnp.copy(start)
+        return TrainState(jnp.copy(start), optimiser, before.key, before.step, copy, total, before.best_step, before.given)
 
     def _close(self, state: TrainState) -> TrainState:
         if self.searches:
-            return self._compared(state, state, self._on_unseen(state.model, state.key))
-        return self._compared(state, state, self._value(state.model, self._draw(state.key, self.stage.end - 1))[0])
+            return self._compared(state, state, self._on_unseen(state.model, state))
+        places = self._draw(state.key, self.stage.end - 1)
+        return self._compared(state, state, self._value(state.model, places, state.given)[0])
 
     def _compared(self, state: TrainState, seen: TrainState, total: Array) -> TrainState:
         """`state` with the best parameters so far, where those of `seen` have a loss of `total`; NaN is not better."""
@@ -150,8 +165,8 @@ class Trainer:
 
     # --- the compiled part -------------------------------------------------------------------------------------
 
-    def _value(self, params: Any, places: Any) -> tuple[Array, Array]:
-        terms = self.loss(self.model(params), places)
+    def _value(self, params: Any, places: Any, given: Given) -> tuple[Array, Array]:
+        terms = self.loss(self.model(params), places, given)
         return self.loss.total(terms), terms
 
     def _draw(self, key: Array, step: Any) -> Any:
@@ -159,18 +174,18 @@ class Trainer:
         number = (step - self.stage.start) // self.every if self.every else 0
         return self.loss.draw(jax.random.wrap_key_data(key), jnp.asarray(self.stage.draw + number, jnp.int32))
 
-    def _on_unseen(self, params: Any, key: Array) -> Array:
+    def _on_unseen(self, params: Any, state: TrainState) -> Array:
         """The loss on points that no step of this stage is made on."""
         assert self.unseen is not None  # only a stage that searches asks
         number = jnp.asarray(UNSEEN + self.stage.number, jnp.int32)
-        return self._value(params, self.unseen.draw(jax.random.wrap_key_data(key), number))[0]
+        return self._value(params, self.unseen.draw(jax.random.wrap_key_data(state.key), number), state.given)[0]
 
     def _look(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Some steps on one draw of points; returns every step's terms and total."""
         params, optimiser, record = (self._searched if self.searches else self._stepped)(state, places)
         after = dataclasses.replace(state, model=params, optimiser=optimiser, step=state.step + self.look)
         # the first loss of a look belongs to the parameters it began with
-        total = self._on_unseen(state.model, state.key) if self.searches else record[0, -1]
+        total = self._on_unseen(state.model, state) if self.searches else record[0, -1]
         return self._compared(after, state, total), record
 
     def _stepped(self, state: TrainState, places: Any) -> tuple[Array, Any, Array]:
@@ -178,7 +193,7 @@ class Trainer:
 
         def step(carry, _):
             params, optimiser = carry
-            (total, terms), gradient = jax.value_and_grad(self._value, has_aux=True)(params, places)
+            (total, terms), gradient = jax.value_and_grad(self._value, has_aux=True)(params, places, state.given)
             updates, optimiser = self.optimiser.update(gradient, optimiser, params)
             params = params + updates.astype(params.dtype)
             return (params, optimiser), jnp.append(terms, total)
@@ -189,12 +204,12 @@ class Trainer:
     def _searched(self, state: TrainState, places: Any) -> tuple[Array, Any, Array]:
         """Steps of an optimiser that evaluates the loss itself. It knows the total where it is, but not the terms: those are
         evaluated once, where the look begins, and stand for all of it."""
-        first, terms = self._value(state.model, places)
+        first, terms = self._value(state.model, places, state.given)
 
         def step(carry, _):
             params, optimiser = carry
             total = optimiser.value.astype(params.dtype)
-            return self.optimiser.update(params, optimiser, lambda at: self._value(at, places)[0]), total
+            return self.optimiser.update(params, optimiser, lambda at: self._value(at, places, state.given)[0]), total
 
         (params, optimiser), totals = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
         totals = totals.at[0].set(first)
@@ -229,10 +244,10 @@ class Trainer:
         loss = type(self.loss)(self.loss.problem, dataclasses.replace(self.loss.recipe, sampler=Uniform()))
 
         def forward(params: Any, key: Array) -> Array:
-            return self._value(params, loss.draw(key, jnp.zeros((), jnp.int32)))[0]
+            return self._value(params, loss.draw(key, jnp.zeros((), jnp.int32)), {})[0]
 
         key = jax.random.key(0)
-        params = jax.eval_shape(self._init, key).model
+        params = jax.eval_shape(self._init, key, {}, None).model
         # values that a residual without a lattice does not use are in the program as written, not in the compiled one
         used, _ = partial_eval.dce_jaxpr(jax.make_jaxpr(forward)(params, key).jaxpr, [True])
         # what a face is compared with, and the difference, which a residual's own lattice is fused with

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 import separax as sx
 from separax.bench import PaperLoss
-from separax.loss import Loss, Model
+from separax.loss import Known, Loss, Model
 from separax.training import Trainer
 
 TINY = sx.SPINN(rank=3, width=8, depth=2, body="mlp")
@@ -386,7 +386,7 @@ def test_quadratic_residuals_have_the_same_square_without_a_lattice(residual, sa
 
     inside = loss.sources(model.network, places)[0]
     for name, expression in problem.expressions(inside, places[0].arrays(), model.unknowns).items():
-        assert loss._factors(name, expression, inside, places[0], model.unknowns) is not None
+        assert loss._factors(name, expression, inside, places[0], Known(model.unknowns, {})) is not None
     plain = LatticeLoss(problem, how)
     quick, slow = terms(params, loss), terms(params, plain)
     assert quick.dtype == jnp.float32
@@ -439,7 +439,7 @@ def test_linear_conditions_need_no_lattice(name, sampler):
     problem, how = with_condition(short_conditions()[name]), recipe(points=(14, 16, 18), sampler=sampler)
     loss, model, places = build(problem, how)
     for term, place, source in zip(problem.terms, places[1:], loss.sources(model.network, places)[1:]):
-        assert loss._squares(term, place, source, model.unknowns) is not None
+        assert loss._squares(term, place, source, Known(model.unknowns, {})) is not None
     short = values_and_gradients(problem, how)
     assert short[0].dtype == np.float64
     assert short[0][1] > 1e-3
@@ -468,4 +468,4 @@ def test_a_term_on_several_faces_of_a_large_network_keeps_the_lattice():
     problem, how = with_condition(sx.Dirichlet(0, hard=False)), recipe(sx.SPINN(rank=256, width=8, depth=1), points=5)
     loss, model, places = build(problem, how)
     sources = loss.sources(model.network, places)
-    assert all(loss._squares(*each, model.unknowns) is None for each in zip(problem.terms, places[1:], sources[1:]))
+    assert all(loss._squares(*each, Known(model.unknowns, {})) is None for each in zip(problem.terms, places[1:], sources[1:]))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax import solving
+from separax import session, solving
 from separax.training import Trainer
 
 TINY = sx.SPINN(rank=6, width=16, depth=2, body="mlp")
@@ -289,7 +289,7 @@ def trainers(monkeypatch):
 
 @pytest.mark.parametrize("steps", [330, 107])
 def test_one_compilation_per_run(trainers, monkeypatch, steps):
-    monkeypatch.setattr(solving, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
     solution = sx.solve(decay(), recipe(steps=steps))
     (trainer,) = trainers
     assert trainer.traces == 1
@@ -304,7 +304,7 @@ def test_the_same_seed_gives_the_same_parameters(trainers, monkeypatch):
     """The same seed twice, in one long launch or in many short ones: the same run, bit for bit."""
     found = []
     for seconds in (0.0, 1e9):
-        monkeypatch.setattr(solving, "LAUNCH_SECONDS", seconds)
+        monkeypatch.setattr(session, "LAUNCH_SECONDS", seconds)
         found.append(sx.solve(decay(), recipe(steps=400)))
     assert len(trainers[0].launches) > len(trainers[1].launches)
     same(*found)

@@ -10,11 +10,23 @@ from .flow_mixing import FLOW_MIXING
 from .helmholtz import HELMHOLTZ
 from .klein_gordon import KLEIN_GORDON
 from .klein_gordon_3d import KLEIN_GORDON_3D
+from .navier_stokes import NAVIER_STOKES
+from .navier_stokes_3d import NAVIER_STOKES_3D
 from .poisson_lshape import POISSON_LSHAPE
 
 CATALOGUE: dict[str, Entry] = {
     entry.name: entry
-    for entry in (DIFFUSION, HELMHOLTZ, KLEIN_GORDON, KLEIN_GORDON_3D, DIFFUSION_5D, FLOW_MIXING, POISSON_LSHAPE)
+    for entry in (
+        DIFFUSION,
+        HELMHOLTZ,
+        KLEIN_GORDON,
+        KLEIN_GORDON_3D,
+        NAVIER_STOKES,
+        NAVIER_STOKES_3D,
+        DIFFUSION_5D,
+        FLOW_MIXING,
+        POISSON_LSHAPE,
+    )
 }
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..domain import GaussLegendre, Sampler, Uniform
-from ..errors import one_of
+from ..errors import InputError, one_of
+from ..flows import Flow
 from ..networks import NETWORKS, PINN, SPINN
 from ..optimisers import BFGS, Adam
 from ..problem import Problem
@@ -22,13 +23,17 @@ class Entry:
     name: str
     equation: str
     summary: str
-    problem: Callable[[str], Problem]
+    problem: Callable[..., Problem]
     recipe: Callable[[str, str], Recipe]
+    windows: int = 1  # of time
+    takes_flow: bool = False  # whether `problem` can begin from a `Flow`
 
-    def make(self, recipe: str = "best", network: str = "spinn-mod") -> tuple[Problem, Recipe]:
+    def make(self, recipe: str = "best", network: str = "spinn-mod", flow: Flow | None = None) -> tuple[Problem, Recipe]:
         one_of("recipe", recipe, RECIPES)
         one_of("network", network, NETWORKS)
-        return self.problem(recipe), self.recipe(recipe, network)
+        if flow is not None and not self.takes_flow:
+            raise InputError(f"initial: {self.name} does not begin from a flow: leave it out, or solve navier-stokes")
+        return self.problem(recipe) if flow is None else self.problem(recipe, flow), self.recipe(recipe, network)
 
 
 def paper_network(name: str, rank: int = 32) -> SPINN | PINN:

@@ -81,8 +81,13 @@ class Axis:
     stencil: int
 
     def weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes each point draws on (their places) and how much, both (points, stencil); nan outside the nodes."""
+        """The nodes each point draws on (their places) and how much, both (points, stencil); nan outside the nodes.
+
+        What single precision rounds to beyond an end is that end: 0.1 is more in float32 than in float64."""
         nodes, stencil = self.nodes, min(self.stencil, len(self.nodes))
+        slack = np.finfo(np.float32).eps * np.abs(nodes[[0, -1]]).max()
+        inside = (points >= nodes[0] - slack) & (points <= nodes[-1] + slack)
+        points = np.where(inside, np.clip(points, nodes[0], nodes[-1]), points)
         first = np.clip(np.searchsorted(nodes, points) - stencil // 2, 0, len(nodes) - stencil)
         places = first[:, None] + np.arange(stencil)
         near = nodes[places]
@@ -93,7 +98,6 @@ class Axis:
         weights = barycentric / np.where(hit, 1, distance)
         weights = weights / weights.sum(axis=1, keepdims=True)
         weights = np.where(hit.any(axis=1, keepdims=True), hit, weights)
-        inside = (points >= nodes[0]) & (points <= nodes[-1])
         return places, np.where(inside[:, None], weights, np.nan)
 
     def matrix(self, points: np.ndarray) -> np.ndarray:
@@ -118,7 +122,7 @@ class Table:
 
     def __call__(self, *coordinates: np.ndarray) -> np.ndarray:
         shape = np.broadcast_shapes(*(c.shape for c in coordinates))
-        order = _lattice_order(coordinates, len(shape))
+        order = lattice_order(coordinates, len(shape))
         if order is None:
             return self._at([np.broadcast_to(c, shape).ravel() for c in coordinates]).reshape(shape)
         found = self.values
@@ -143,7 +147,7 @@ class Table:
         return values
 
 
-def _lattice_order(coordinates: Sequence[np.ndarray], dimension: int) -> tuple[int, ...] | None:
+def lattice_order(coordinates: Sequence[np.ndarray], dimension: int) -> tuple[int, ...] | None:
     """In which order the coordinates' dimensions come in the result; None unless each has one dimension of its own."""
     varies = []
     for c in coordinates:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,7 +67,8 @@ def slices(solution: Solution, field: str | None = None, points: int = 128) -> F
     """Two-dimensional slices of a field: the solution, and beside it the reference and the difference where there is one.
     All slices share one colour scale, all differences another."""
     problem = solution.problem
-    field = field or problem.fields[0]
+    known = problem.reference if isinstance(problem.reference, Mapping) else problem.outputs
+    field = field or next(name for name in problem.outputs if name in known)
     shown = shown_axes(solution)
     if len(shown) < 2:
         return line(solution, field)

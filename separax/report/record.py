@@ -1,13 +1,20 @@
-"""What a figure was measured with: versions, device, time."""
+"""A run in numbers, and what it was measured with: versions, device, time."""
 
 from __future__ import annotations
 
 import datetime
+import math
 import platform
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
 import jax
+import numpy as np
+
+from ..marched import Marched
+from ..networks import network_name
+from ..solution import Ensemble, Solution
 
 PACKAGES = ("separax", "jax", "jaxlib", "equinox", "optax", "numpy")
 
@@ -39,3 +46,46 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {package: version(package) for package in PACKAGES},
     }
+
+
+def record(found: Solution | Ensemble) -> dict[str, Any]:
+    """A run in numbers: what `separax solve --json` prints."""
+    solutions = list(found) if isinstance(found, Ensemble) else [found]
+    first = solutions[0]
+    known = first.problem.reference is not None
+    errors = [s.relative_l2() if known else None for s in solutions]
+    spreads = [s.rmse() if known else None for s in solutions]
+    counts = first.recipe.counts(first.problem.box)
+    same = len(set(counts.values())) == 1
+
+    def mean(values: Sequence[Any]) -> float | None:
+        return float(np.mean(values)) if known else None
+
+    out: dict[str, Any] = {
+        "problem": first.problem.name,
+        "network": network_name(first.recipe.network),
+        "points": next(iter(counts.values())) if same else counts,
+        "steps": first.timing.steps,
+        "seed": first.seed,
+        "seeds": len(solutions),
+        "precision": first.recipe.precision,
+        "relative_l2": mean(errors),
+        "rmse": mean(spreads),
+        "loss": float(np.mean([s.best_loss for s in solutions])),
+        "best_step": first.best_step,
+        "train_seconds": first.timing.train_seconds,
+        "compile_seconds": first.timing.compile_seconds,
+        "ms_per_step": first.timing.ms_per_step,
+        "peak_memory_mb": None if first.memory_bytes is None else first.memory_bytes / 1e6,
+        "interrupted": first.interrupted,
+        "run_dir": None if first.run_dir is None else str(first.run_dir),
+        **environment(),
+    }
+    if len(solutions) > 1:
+        out["relative_l2_each"] = errors
+    if first.unknowns:
+        out["unknowns"] = first.unknowns
+    if isinstance(first, Marched) and known:  # the mean over windows is what the paper reports
+        each = np.array([[window.relative_l2() for window in s.windows] for s in solutions if isinstance(s, Marched)])
+        out["relative_l2_windows"] = [float(v) for v in each.mean(axis=0)]
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in out.items()}

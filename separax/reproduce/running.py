@@ -19,8 +19,9 @@ from ..memory import available, size
 from ..problem import Problem
 from ..recipe import Recipe
 from ..report.record import environment
+from ..session import settings
 from ..solution import Ensemble, Solution
-from ..solving import settings, solve
+from ..solving import solve
 from ..training import Trainer
 from .plan import Job
 from .records import MOST_CURVE_STEPS, DamagedRecord, Record, read_record, write_record

@@ -1,0 +1,95 @@
+"""Navier-Stokes equations in 2+1 axes: a decaying chaotic flow.
+
+    ω_t + u ω_x + v ω_y = ν Δω,   u_x + v_y = 0,   ω = v_x - u_y   in [0, 2π]², t in [0, 1],   ν = 0.01,
+
+periodic, from a random flow of maximum speed 5 (`separax.flows.random_flow`) or one of the user's (`load_flow`). The reference is
+computed (`separax.reference.navier_stokes`); errors are of the vorticity ω, called w.
+
+`paper`: the velocity (u, v) by two sums of 128 products, ten windows of time, a regular grid that is shifted at random, initial
+values of u, v and ω on a grid of 128² points, which every later window takes from the one before.
+`best`: a stream function, u = ψ_y and v = -ψ_x, which has no divergence to be trained away.
+"""
+
+from __future__ import annotations
+
+from ..conditions import Initial, Periodic
+from ..domain import Box, Grid
+from ..flows import Flow, random_flow
+from ..flows.flow import LENGTH
+from ..networks import NETWORKS
+from ..optimisers import Adam
+from ..problem import Problem
+from ..recipe import Recipe
+from ..reference.navier_stokes import VISCOSITY, reference
+from .entry import Entry, small_pointwise
+
+GRID = 128  # points per axis of the initial values
+END = 1.0
+WINDOWS = 10
+
+
+def transport(u, v, w):
+    return w.t + u * w.x + v * w.y - VISCOSITY * (w.xx + w.yy)
+
+
+def velocity(u, v):
+    return {"vorticity": transport(u, v, v.x - u.y), "continuity": u.x + v.y}
+
+
+def stream_function(mean):
+    """A periodic stream function has no mean flow, which is constant in time and known."""
+    return {"u": lambda psi: mean[0] + psi.y, "v": lambda psi: mean[1] - psi.x, "w": lambda psi: -psi.xx - psi.yy}
+
+
+def problem(recipe: str = "best", flow: Flow | None = None, end: float = END) -> Problem:
+    flow = random_flow(0) if flow is None else flow
+    table = flow.resampled(GRID)
+    box = Box(t=(0, end), x=(0, LENGTH), y=(0, LENGTH))
+    axis = table.axis
+    lattice = {"x": axis, "y": axis}
+    if recipe == "paper":
+        fields, residual = ("u", "v"), velocity
+        quantities = {"u": lambda u, v: u, "v": lambda u, v: v, "w": lambda u, v: v.x - u.y}
+        derived = {"w": quantities["w"]}
+    else:
+        derived = quantities = stream_function(table.mean)
+        fields, residual = ("psi",), lambda psi: {"vorticity": transport(*(of(psi) for of in quantities.values()))}
+    values = {"u": table.u, "v": table.v, "w": table.vorticity}
+    conditions = [Initial(values[k], of=of, lattice=lattice, name=f"initial {k}") for k, of in quantities.items()]
+    return Problem(
+        box,
+        residual,
+        [*conditions, Periodic()],
+        fields=fields,
+        derived=derived,
+        reference={"w": reference(flow.u, flow.v, VISCOSITY, end)["w"]},
+        name="navier-stokes",
+    )
+
+
+def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
+    if name == "paper":
+        size = {"rank": 128, "width": 128} if network.startswith("spinn") else {"width": 128}
+        points = 64 if network.startswith("spinn") else 32
+        weights = {"continuity": 5_000.0} | {f"initial {k}": 10_000.0 for k in "uvw"}
+        sampler = Grid(shifts=8, every=100)
+        return Recipe(
+            NETWORKS[network](depth=3, scaled=False, **size), points, 100_000, Adam(2e-3), sampler, emphasis=1.0, weights=weights
+        )
+    if network.startswith("pinn"):
+        return small_pointwise(network, points=20)
+    # ω_t is in the hundreds, u and v are of size one: without weights the initial values would count for nothing
+    weights = {f"initial {k}": 1_000.0 for k in "uvw"}
+    size = NETWORKS[network](rank=96, width=64, depth=2, frequencies=8)
+    return Recipe(size, {"t": 8, "x": 48, "y": 48}, 4_000, Adam(5e-3, "cosine"), Grid(), emphasis=1.0, weights=weights)
+
+
+NAVIER_STOKES = Entry(
+    "navier-stokes",
+    "ω_t + u·∇ω = νΔω",
+    "2+1 axes, chaotic, ten windows of time, computed reference",
+    problem,
+    recipe,
+    WINDOWS,
+    takes_flow=True,
+)

@@ -1,0 +1,322 @@
+"""A run: from its first launch to its solution, stage after stage, on the screen and in its folder."""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .domain import Lattice
+from .errors import Diverged
+from .loss import Model
+from .memory import check_fits
+from .problem import Problem
+from .recipe import Recipe
+from .report.record import record
+from .runs import Run
+from .solution import (
+    Ensemble,
+    History,
+    Solution,
+    Timing,
+    View,
+    error_lattice,
+    on_host,
+    reference_on,
+    squares,
+    to_host,
+)
+from .training import LOOK, Compiled, Trainer, TrainState
+
+LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
+SAVE_SECONDS = 30.0  # between two saves of the state
+WATCHED = 2**15  # points of the lattice on which the error is followed during training
+
+
+def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:
+    """What makes two runs the same run."""
+    return {
+        "problem": problem.name,
+        "box": repr(problem.box),
+        "terms": list(problem.names),
+        "equation": problem.fingerprint(),
+        "recipe": re.sub(r" at 0x[0-9a-f]+", "", repr(recipe)),
+        "points": recipe.counts(problem.box),
+        "steps": recipe.total_steps,
+        "precision": recipe.precision,
+        "seeds": list(seeds),
+    }
+
+
+def check_memory(trainer: Trainer) -> None:
+    """Refuses a run whose step would not fit, before anything is compiled or written."""
+    counts, itemsize = trainer.loss.counts, np.dtype(trainer.loss.recipe.dtype).itemsize
+    if math.prod(counts.values()) * itemsize > 2**24:  # smaller ones always fit
+        points = " × ".join(map(str, counts.values()))
+        check_fits(
+            f"points={points}: a training step",
+            trainer.predicted_bytes(),
+            "use fewer points, a smaller rank, or fewer seeds at once",
+        )
+
+
+class Interrupt:
+    """Turns the first Ctrl-C (or SIGTERM) into a flag; the second one is Python's own."""
+
+    def __init__(self):
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *_: Any) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+
+class Programs:
+    """What is compiled for a loss: the launch of every stage of its recipe, and the error that is followed. Made when it is
+    needed (a finished stage is not), and once for all windows of a march."""
+
+    def __init__(self, trainer: Trainer):
+        self.loss, self.seeds = trainer.loss, trainer.seeds
+        self._trainers = {0: trainer}
+        self._launches: dict[int, Compiled] = {}
+        self._error: Callable[..., Array] | None = None
+
+    def trainer(self, stage: int) -> Trainer:
+        if stage not in self._trainers:
+            self._trainers[stage] = Trainer(self.loss, self.seeds, stage)
+        return self._trainers[stage]
+
+    def launch(self, stage: int, state: TrainState) -> tuple[Compiled, float]:
+        """A stage's launch, and the seconds that compiling it took now."""
+        if stage in self._launches:
+            return self._launches[stage], 0.0
+        self._launches[stage] = found = self.trainer(stage).compile(state)
+        return found, found.seconds
+
+    def error(self, trainer: Trainer, model: Model, names: Sequence[str]) -> Callable[..., Array]:
+        """The relative L2 error as a function of parameters, a lattice, true values there and the start of a window."""
+        if self._error is None:
+            problem = self.loss.problem
+            view = View(problem, self.loss.recipe, model, lambda *given: {n: problem.quantities(*given)[n] for n in names})
+
+            def error(params: Any, lattice: Lattice, true: dict[str, Array], since: Array) -> Array:
+                difference, size, _ = squares(problem, lattice, view._compute(trainer.model(params), lattice, since), true)
+                return jnp.sqrt(difference / size)
+
+            self._error = jax.jit(error if self.seeds is None else jax.vmap(error, in_axes=(0, None, None, None)))
+        return self._error
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a march that a session runs. `problem` is the whole problem with the box of this window, in which
+    solutions speak; the loss has the box of the first one."""
+
+    problem: Problem
+    number: int
+    since: float  # how long after the first window this one begins
+    given: dict[str, Array]
+    params: Array | None = None  # to begin with
+
+
+class Session:
+    """One run from its first launch to its solution, stage after stage."""
+
+    def __init__(
+        self, programs: Programs, seeds: Sequence[int], run: Run | None, interrupt: Interrupt, window: Window | None = None
+    ):
+        self.programs, self.trainer, self.loss = programs, programs.trainer(0), programs.loss
+        self.seeds, self.run, self.interrupt = list(seeds), run, interrupt
+        self.window = window or Window(self.loss.problem, 0, 0.0, {})
+        self.several = programs.seeds is not None
+        self.records: list[np.ndarray] = []
+        self.errors: list[tuple[int, Any]] = []
+        self.spent = self.compiling = 0.0
+        self.bytes: int | None = None
+        self.trouble: str | None = None
+        self.state = self._first_state()
+
+    def _first_state(self) -> TrainState:
+        """A fresh state, or the one that the run's folder holds."""
+        keys = jax.vmap(jax.random.key)(jnp.asarray(self.seeds)) if self.several else jax.random.key(self.seeds[0])
+        if self.window.number:
+            again = jax.vmap(jax.random.fold_in, (0, None)) if self.several else jax.random.fold_in
+            keys = again(keys, self.window.number)
+        stage = self.run.saved_stage() if self.run is not None else None
+        if self.run is None or stage is None:
+            return self.trainer.init(keys, self.window.given, self.window.params)
+        self.trainer = self.programs.trainer(stage)
+        state, self.records, self.errors, self.spent, self.bytes = self.run.load_state(self.trainer.like(keys, self.window.given))
+        return state
+
+    def _compiled(self) -> Compiled:
+        """This stage's launch. A run's compiling is the sum over its stages, its memory that of the largest."""
+        launch, seconds = self.programs.launch(self.trainer.stage.number, self.state)
+        self.compiling += seconds
+        self.bytes = max((b for b in (self.bytes, launch.bytes) if b is not None), default=None)
+        return launch
+
+    @property
+    def step(self) -> int:
+        return int(np.max(self.state.step))
+
+    def go(self, report: Callable[..., Any]) -> None:
+        """Stage after stage until the last step, an interrupt or trouble."""
+        watch = self._watch()
+        begun = self.step
+        while True:
+            self._launches(report, watch)
+            stopped = self.step < self.trainer.stage.end or self.interrupt.asked or self.trouble is not None
+            if stopped or self.step == self.loss.recipe.total_steps:
+                break
+            self._next()
+        if self.step > begun:
+            self._save()
+
+    def _next(self) -> None:
+        """On to the next stage."""
+        self.trainer = self.programs.trainer(self.trainer.stage.number + 1)
+        self.state = self.trainer.begin(self.state)
+        self.compiling += self.trainer.spent()
+
+    def _launches(self, report: Callable[..., Any], watch: Callable[[Any, int], float] | None) -> None:
+        """Launch after launch until the stage's last step, an interrupt or trouble."""
+        stage, length = self.trainer.stage, self.trainer.round
+        steps, step = self.loss.recipe.total_steps, self.step
+        rounds, saved, rate = 1, time.perf_counter(), 0.0
+        while step < stage.end and not self.interrupt.asked and self.trouble is None:
+            rounds = min(rounds, self.trainer.held, (stage.end - step) // length)
+            launch = self._compiled()
+            started = time.perf_counter()
+            self.state, record = launch(self.state, rounds)
+            took = time.perf_counter() - started
+            self._keep(record, step)
+            step += rounds * length
+            self.spent += took
+            if step == stage.end:  # at once, so that a state at the end of its stage is always a closed one
+                self.state = self.trainer.close(self.state)
+                self.compiling += self.trainer.spent()
+            rate = rounds * length / took if not rate else 0.7 * rate + 0.3 * rounds * length / took
+            error = watch(self.state.best, step) if watch else None
+            self._report(report, step=step, steps=steps, loss=float(np.median(record[..., -1, -1])), error=error, rate=rate)
+            rounds = max(1, min(2 * rounds, round(rounds * LAUNCH_SECONDS / took)))
+            if time.perf_counter() - saved > SAVE_SECONDS:
+                self._save()
+                saved = time.perf_counter()
+
+    def _report(self, report: Callable[..., Any], **now: Any) -> None:
+        try:
+            report(**now)
+        except BaseException:
+            self._save()  # a callback may raise whatever it likes; the run is kept
+            raise
+
+    def _keep(self, record: np.ndarray, start: int) -> None:
+        """The history, thinned to every look of a stage; and the first loss that is not finite."""
+        bad = ~np.isfinite(record)
+        steps = start - self.trainer.stage.start + np.arange(record.shape[-2])
+        self.records.append(record[..., steps % LOOK == 0, :])
+        hopeless = np.all(np.any(bad[..., -1], axis=-1))  # with several seeds: when none is left
+        if hopeless:
+            first = int(np.argmax(np.any(bad, axis=(-1, 0)) if bad.ndim == 3 else np.any(bad, axis=-1)))
+            here = np.any(bad[..., first, :].reshape(-1, bad.shape[-1]), axis=0)
+            names = [n for n, b in zip((*self.loss.names, "total"), here) if b]
+            named = [n for n in names if n != "total"] or names
+            self.trouble = f"the loss stopped being finite at step {start + first:,} (term {', '.join(map(repr, named))})"
+
+    def _save(self) -> None:
+        if self.run is not None:
+            self.run.save_state(self.trainer.stage.number, self.state, self.records, self.errors, self.spent, self.bytes)
+            self.run.save_best(self.state.best)
+
+    def _watch(self) -> Callable[[Any, int], float] | None:
+        """Follows the relative L2 error of the best parameters, where there is a reference."""
+        problem, recipe = self.loss.problem, self.loss.recipe
+        if problem.reference is None:
+            return None
+        with on_host() as host:
+            # the same lattice twice: as the network counts time, and as the reference does
+            lattice, where = (
+                jax.tree.map(lambda a: jnp.asarray(a, recipe.dtype), error_lattice(p, WATCHED))
+                for p in (problem, self.window.problem)
+            )
+            true = to_host(reference_on(self.window.problem, None, where), host)
+            model = self.trainer.model(to_host(self._one(self.state.best, 0), host))
+            compiled = self.programs.error(self.trainer, model, list(true))
+            since = jnp.asarray(self.window.since, recipe.dtype)
+
+        def watch(params: Any, step: int) -> float:
+            with on_host() as host:
+                found = np.asarray(compiled(to_host(params, host), lattice, true, since))
+            self.errors.append((step, found))
+            return float(np.mean(found))
+
+        return watch
+
+    def _one(self, tree: Any, i: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[i], tree) if self.several else tree
+
+    def _solution(self, i: int) -> Solution:
+        names, done = self.loss.names, self.step
+        nothing = np.zeros((len(self.seeds), 0, len(names) + 1)) if self.several else np.zeros((0, len(names) + 1))
+        table = self._one(np.concatenate([nothing, *self.records], axis=-2), i)
+        history = History(
+            np.concatenate([np.arange(s.start, s.end, LOOK) for s in self.loss.recipe.stages])[: len(table)],
+            {name: table[:, k] for k, name in enumerate(names)},
+            table[:, -1],
+            np.array([step for step, _ in self.errors], int),
+            np.array([self._one(error, i) for _, error in self.errors], float),
+        )
+        return Solution(
+            self.window.problem,
+            self.loss.recipe,
+            self.trainer.model(self._one(self.state.best, i)),
+            history=history,
+            timing=Timing(self.compiling, self.spent, done),
+            seed=self.seeds[i],
+            best_step=int(self._one(self.state.best_step, i)),
+            best_loss=float(self._one(self.state.best_loss, i)),
+            memory_bytes=self.bytes,
+            interrupted=done < self.loss.recipe.total_steps,
+            run_dir=self.run.path if self.run is not None else None,
+            since=self.window.since,
+        )
+
+    def finish(self) -> Solution | Ensemble:
+        """The solution, kept in the run's folder; raises `Diverged` with it where there was trouble."""
+        solutions = [self._solution(i) for i in range(len(self.seeds))]
+        out = Ensemble(solutions) if self.several else solutions[0]
+        if self.run is not None:
+            for solution in solutions:
+                self.run.save_history(solution.history, f"-seed{solution.seed}" if self.several else "")
+            self.run.save_record(record(out) | {"trouble": self.trouble})
+        if self.trouble is not None:
+            where = f"in {self.run.path}" if self.run else "in this error's .solution"
+            raise Diverged(
+                f"{self.trouble}; the best parameters, from step {solutions[0].best_step:,}, are {where}."
+                " Try a smaller rate, optimiser=sx.Adam(1e-3), or precision='float64'",
+                out,
+            )
+        return out

@@ -1,0 +1,448 @@
+"""Flows to start from: what a random one must be, and what a file must hold, or be refused for by name."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import scipy.io
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from separax.errors import InputError
+from separax.flows import Flow, load_flow, random_flow
+from separax.flows.fourier import coefficients, on_lattice, values, wavenumbers
+
+
+def grid(points):
+    return 2 * np.pi * np.arange(points) / points
+
+
+def stirred(x, y):
+    """A flow without divergence and without symmetry, by formula: u, v and its vorticity."""
+    u = np.cos(2 * y + 0.3) + np.sin(x) * np.cos(y) + 0.5 + 0 * x
+    v = np.sin(3 * x - 0.4) - np.cos(x) * np.sin(y) - 0.2 + 0 * y
+    return u, v, 3 * np.cos(3 * x - 0.4) + np.sin(x) * np.sin(y) + 2 * np.sin(2 * y + 0.3) + np.sin(x) * np.sin(y)
+
+
+@pytest.fixture
+def silent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+# --- flows ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("points", [8, 9, 32, 33])
+def test_vorticity_and_divergence_are_those_of_the_function(points):
+    x = grid(points)
+    u, v, w = stirred(x[:, None], x)
+    flow = Flow(u, v)
+    np.testing.assert_allclose(flow.vorticity, w, atol=1e-13)
+    assert flow.divergence < 1e-14
+    assert flow.mean == pytest.approx((0.5, -0.2), abs=1e-15)
+    assert flow.max_speed == np.sqrt(u**2 + v**2).max()
+    strained = Flow(u + np.sin(x)[:, None], v)
+    gradients = [np.cos(x)[:, None] * (1 + np.cos(x)), -np.sin(x)[:, None] * np.sin(x) - 2 * np.sin(2 * x + 0.3)]
+    gradients += [3 * np.cos(3 * x - 0.4)[:, None] + np.sin(x)[:, None] * np.sin(x), -np.cos(x)[:, None] * np.cos(x)]
+    assert strained.divergence == pytest.approx(1 / np.abs(gradients[:3]).max())
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), points=st.integers(4, 24), other=st.integers(4, 40))
+def test_series_values_and_flows_on_other_grids_are_the_same_function(seed, points, other):
+    highest = (points - 1) // 2
+    noise = np.random.default_rng(seed).standard_normal((2, points, points))
+    flow = Flow(*values(coefficients(noise, highest), points))
+    held, x = min(highest, (other - 1) // 2), grid(other)
+    series = coefficients(np.stack([flow.u, flow.v]), held)
+    found = flow.resampled(other)
+    np.testing.assert_allclose([found.u, found.v], on_lattice(series, x, x), atol=1e-12)
+    np.testing.assert_allclose(coefficients(np.stack([found.u, found.v]), held), series, atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), points=st.integers(4, 33))
+def test_projecting_keeps_the_vorticity_and_is_orthogonal(seed, points):
+    flow = Flow(*np.random.default_rng(seed).standard_normal((2, points, points)))
+    kept = flow.projected()
+    assert kept.divergence < 1e-12
+    assert kept.mean == pytest.approx(flow.mean, abs=1e-13)
+    np.testing.assert_allclose(kept.vorticity, flow.vorticity, atol=1e-11)
+    again = kept.projected()
+    np.testing.assert_allclose([again.u, again.v], [kept.u, kept.v], atol=1e-13)
+    removed = ((flow.u - kept.u) * kept.u + (flow.v - kept.v) * kept.v).mean()
+    assert removed == pytest.approx(0, abs=1e-12)  # so that no other flow without divergence is nearer
+
+
+def test_a_gradient_has_nothing_to_keep_but_its_mean():
+    x = grid(16)
+    flow = Flow(np.cos(x)[:, None] * np.sin(x) + 1, np.sin(x)[:, None] * np.cos(x)).projected()
+    np.testing.assert_allclose(flow.u, 1, atol=1e-14)
+    np.testing.assert_allclose(flow.v, 0, atol=1e-14)
+    assert Flow(np.ones((8, 8)), np.zeros((8, 8))).divergence == 0
+
+
+def test_the_velocity_comes_back_from_the_vorticity():
+    x = grid(24)
+    u, v, w = stirred(x[:, None], x)
+    flow = Flow.of_vorticity(w)
+    np.testing.assert_allclose([flow.u, flow.v], [u - 0.5, v + 0.2], atol=1e-14)
+    with pytest.raises(InputError, match=r"mean of 1.*w - w\.mean\(\)"):
+        Flow.of_vorticity(w + 1)
+
+
+def test_a_flow_does_not_change():
+    u = np.zeros((4, 4))
+    flow = Flow(u, u)
+    u[0] = 1
+    assert flow.u.max() == 0
+    with pytest.raises(ValueError, match="read-only"):
+        flow.u[0] = 1
+    assert repr(random_flow(points=64)).startswith("Flow(64×64, max_speed=4.9")
+
+
+@pytest.mark.parametrize(
+    ("u", "v", "words"),
+    [
+        (np.zeros(8), np.zeros(8), r"u must be an array \(n, n\).*\(8,\)"),
+        (np.zeros((8, 8)), np.zeros((8, 9)), r"v must have as many points.*8×9"),
+        (np.zeros((8, 8)), np.zeros((9, 9)), r"u \(8, 8\) and v \(9, 9\)"),
+        (np.zeros((3, 3)), np.zeros((3, 3)), "at least 4×4"),
+        (np.zeros((8, 8)), np.full((8, 8), np.nan), "v is not a number or infinite at 64 of 64"),
+        (np.zeros((8, 8), complex), np.zeros((8, 8)), "u must hold real numbers.*complex128"),
+        (np.full((8, 8), "a"), np.zeros((8, 8)), "u must hold real numbers"),
+    ],
+)
+def test_arrays_that_are_no_flow_are_refused(u, v, words):
+    with pytest.raises(InputError, match=words):
+        Flow(u, v)
+
+
+# --- random flows -----------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32), peak=st.integers(1, 5), more=st.integers(1, 40), speed=st.floats(0.01, 100))
+def test_a_random_flow_has_no_divergence_and_no_mean(seed, peak, more, speed):
+    flow = random_flow(seed, 12 * peak + more, speed, peak)
+    assert flow.points == 12 * peak + more
+    assert flow.divergence < 1e-13
+    assert np.hypot(*flow.mean) < 1e-14 * speed
+    assert 0.8 * speed < flow.max_speed <= speed * (1 + 1e-12)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32), peak=st.integers(1, 4))
+@example(seed=1995, peak=1)  # on a grid, the highest of two peaks is not the higher one
+def test_the_largest_speed_is_exactly_the_one_asked_for(seed, peak):
+    """No point of a fine grid is faster, and around its fastest one there is a place as fast as was asked for."""
+    flow = random_flow(seed, 12 * peak + 2, 5.0, peak)
+    fine = flow.resampled(240 * peak)
+    assert 4.98 < fine.max_speed <= 5 + 1e-12
+    speeds = np.hypot(fine.u, fine.v)
+    series = coefficients(np.stack([flow.u, flow.v]), 6 * peak)
+    nearby = np.linspace(-1, 1, 401) * 2 * np.pi / len(speeds)
+    found = []
+    for i, j in np.argwhere(speeds > 4.98):
+        found.append(np.hypot(*on_lattice(series, grid(len(speeds))[i] + nearby, grid(len(speeds))[j] + nearby)).max())
+    assert 5 - 1e-6 < max(found) <= 5 + 1e-12
+
+
+def test_a_random_flow_is_the_same_function_on_every_grid():
+    coarse, fine = random_flow(7, 64), random_flow(7, 192)
+    np.testing.assert_allclose(fine.u[::3, ::3], coarse.u, atol=1e-12)
+    np.testing.assert_allclose(fine.v[::3, ::3], coarse.v, atol=1e-12)
+    np.testing.assert_allclose(coarse.resampled(192).u, fine.u, atol=1e-12)
+
+
+def test_a_seed_is_a_flow():
+    np.testing.assert_array_equal(random_flow(5).u, random_flow(5).u)
+    assert np.abs(random_flow(5).u - random_flow(6).u).max() > 1
+    np.testing.assert_allclose(random_flow(5, speed=1.0).v, random_flow(5).v / 5, atol=1e-14)
+    # drawn once: another generator, order or band would be another flow under the same seed
+    np.testing.assert_allclose(random_flow(0).u[[0, 3, 64], [0, 17, 100]], [0.78434674, -0.85624405, -0.0418434], atol=1e-8)
+
+
+def test_the_energy_has_its_peak_where_it_was_asked_for():
+    """The mean spectrum of many flows is exp(-4 log²(k/peak)) but for a factor, and is the same in all directions."""
+    peak, shells = 4, np.arange(1, 25)
+    kx, ky = wavenumbers(24)
+    k, angle = np.hypot(kx, ky), np.arctan2(ky, kx)
+    twice = np.where(ky > 0, 2, 1)
+    energy = 0
+    for seed in range(200):
+        flow = random_flow(seed, 50, peak=peak)
+        energy = energy + twice * (np.abs(coefficients(np.stack([flow.u, flow.v]), 24)) ** 2).sum(axis=0)
+    spectrum = np.array([energy[np.round(k) == shell].sum() for shell in shells])
+    number = np.array([np.broadcast_to(twice, k.shape)[np.round(k) == shell].sum() for shell in shells])
+    spectrum *= 2 * np.pi * shells / number  # how many waves a shell has varies about 2πk
+    assert shells[spectrum.argmax()] == peak
+    expected = np.exp(-4 * np.log(shells / peak) ** 2)
+    ratio = (spectrum / expected)[2:16]  # below, the shells are too coarse for how steep it is
+    np.testing.assert_allclose(ratio / ratio.mean(), 1, atol=0.15)
+    along_x, along_y = (energy[np.abs(np.cos(angle - a)) > np.cos(0.4)].sum() for a in (0, np.pi / 2))
+    assert along_x / along_y == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"seed": -1}, "seed"),
+        ({"points": 48}, "points must be more than 48.*peak=4, got 48: write points=50"),
+        ({"speed": 0}, "speed"),
+        ({"peak": 0}, "peak"),
+        ({"peak": 2.5}, "peak"),
+    ],
+)
+def test_a_random_flow_that_cannot_be_is_refused(bad, words):
+    with pytest.raises(InputError, match=words):
+        random_flow(**bad)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def save_npz(path, **arrays):
+    np.savez(path.with_suffix(".npz"), **arrays)
+    return path.with_suffix(".npz")
+
+
+def save_mat(path, **arrays):
+    scipy.io.savemat(path.with_suffix(".mat"), arrays)
+    return path.with_suffix(".mat")
+
+
+def save_new_mat(path, **arrays):
+    """Version 7.3, which is HDF5 behind 512 bytes of a header, and has the order of axes reversed."""
+    h5py = pytest.importorskip("h5py")
+    path = path.with_suffix(".mat")
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, a in arrays.items():
+            file[name] = np.atleast_2d(a).T
+        file.create_group("settings")
+    with path.open("r+b") as file:
+        file.write(MAT_HEADER)
+    return path
+
+
+MAT_HEADER = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
+
+
+def save_netcdf(path, **arrays):
+    """With the axes in the order of the file's choice: their names say which is which."""
+    xarray = pytest.importorskip("xarray")
+    found = {name: ((name,) if a.ndim == 1 else ("time", "x", "y")[-a.ndim :], a) for name, a in arrays.items()}
+    found = {name: (dims[::-1], a.T) if name == "v" else (dims, a) for name, (dims, a) in found.items()}
+    xarray.Dataset(found).to_netcdf(path.with_suffix(".nc"), engine="scipy")
+    return path.with_suffix(".nc")
+
+
+SAVERS = [save_npz, save_mat, save_new_mat, save_netcdf]
+
+
+@pytest.mark.usefixtures("silent")
+@pytest.mark.parametrize("save", SAVERS)
+def test_a_flow_comes_back_from_its_file(tmp_path, save):
+    x = grid(16)
+    u, v, w = stirred(x[:, None], x)
+    flow = load_flow(save(tmp_path / "both", u=u, v=v))
+    np.testing.assert_array_equal(flow.u, u)
+    np.testing.assert_array_equal(flow.v, v)
+    flow = load_flow(str(save(tmp_path / "all", u=u, v=v, w=w, x=x, y=x, other=np.arange(3))))
+    np.testing.assert_array_equal([flow.u, flow.v], [u, v])
+    for name in ("w", "vorticity", "Omega"):
+        flow = load_flow(save(tmp_path / name, **{name: w}))
+        np.testing.assert_allclose([flow.u, flow.v], [u - 0.5, v + 0.2], atol=1e-13)
+
+
+ENDS = np.linspace(0, 2 * np.pi, 17)
+PAIRS = np.meshgrid(ENDS, ENDS, indexing="ij")
+
+
+@pytest.mark.parametrize("save", SAVERS)
+@pytest.mark.parametrize("coordinates", [{}, {"x": ENDS, "y": ENDS}, {"x": PAIRS[0], "y": PAIRS[1]}])
+def test_a_grid_with_both_ends_loses_one(tmp_path, save, coordinates):
+    if save is save_netcdf and np.ndim(coordinates.get("x")) == 2:
+        pytest.skip("NetCDF names an axis as its coordinate, which is then of one dimension")
+    u, v, w = stirred(*PAIRS)
+    with pytest.warns(UserWarning, match="last row and column.*left out") as said:
+        flow = load_flow(save(tmp_path / "ends", u=u, v=v, **coordinates))
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    np.testing.assert_array_equal([flow.u, flow.v], [u[:-1, :-1], v[:-1, :-1]])
+    with pytest.warns(UserWarning, match="left out"):
+        flow = load_flow(save(tmp_path / "w", w=w.astype(np.float32), **coordinates))
+    np.testing.assert_allclose(flow.vorticity, w[:-1, :-1], atol=1e-5)
+
+
+@pytest.mark.usefixtures("silent")
+def test_equal_ends_by_symmetry_are_kept(tmp_path):
+    x = grid(16) + np.pi / 16  # in the middles of cells
+    w = 2 * np.cos(x)[:, None] * np.cos(x)
+    np.testing.assert_allclose(w[0], w[-1], atol=1e-15)
+    np.testing.assert_allclose(load_flow(save_npz(tmp_path / "flow", w=w)).vorticity, w, atol=1e-14)
+    one = np.ones((16, 16))
+    assert load_flow(save_npz(tmp_path / "flow", u=one, v=one)).points == 16
+    shear = np.sin(grid(16)) * one
+    assert load_flow(save_npz(tmp_path / "flow", u=shear, v=0 * one)).points == 16
+
+
+@pytest.mark.usefixtures("silent")
+@settings(max_examples=20, deadline=None)
+@given(shift=st.tuples(st.floats(-7, 7), st.floats(-7, 7)))
+def test_coordinates_that_start_elsewhere_move_the_flow(tmp_path_factory, shift):
+    x, y = grid(17) + shift[0], grid(17) + shift[1]
+    u, v, _ = stirred(x[:, None], y)
+    flow = load_flow(save_npz(tmp_path_factory.mktemp("flow") / "moved", u=u, v=v, x=x, y=y))
+    true = stirred(grid(17)[:, None], grid(17))
+    np.testing.assert_allclose([flow.u, flow.v], true[:2], atol=3e-6)
+
+
+def test_coordinates_that_are_arrays_tell_the_order_of_axes(tmp_path):
+    x = grid(16)
+    u, v, _ = stirred(x[:, None], x)
+    both = np.meshgrid(x, x)  # x along the second axis
+    with pytest.warns(UserWarning, match=r"indexed \[y, x\]"):
+        flow = load_flow(save_npz(tmp_path / "flow", u=u.T, v=v.T, x=both[0], y=both[1]))
+    np.testing.assert_array_equal([flow.u, flow.v], [u, v])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        both = np.meshgrid(x, x, indexing="ij")
+        np.testing.assert_array_equal(load_flow(save_mat(tmp_path / "flow", u=u, v=v, X=both[0], Y=both[1])).u, u)
+
+
+@pytest.mark.parametrize("save", SAVERS)
+def test_of_several_instants_the_first_is_taken(tmp_path, save):
+    x = grid(16)
+    u, v, _ = stirred(x[:, None], x)
+    later = np.full((16, 16), np.nan)
+    with pytest.warns(UserWarning, match="holds 3 instants: the first is taken") as said:
+        flow = load_flow(save(tmp_path / "flow", u=np.stack([u, later, later]), v=np.stack([v, later, later])))
+    assert len(said) == 1
+    np.testing.assert_array_equal([flow.u, flow.v], [u, v])
+
+
+def changed(**changes):
+    """What a file holds that is not as it should be: u and v with changes, which are arrays or made of u, v and w."""
+    x = grid(48)
+    u, v, w = stirred(x[:, None], x)
+    arrays = {"u": u, "v": v, "w": w}
+    found = {name: change(arrays) if callable(change) else change for name, change in changes.items()}
+    return {name: a for name, a in ({"u": u, "v": v} | found).items() if a is not None}
+
+
+def with_nan(arrays):
+    u = arrays["u"].copy()
+    u[2, 3] = np.nan
+    u[5] = np.inf
+    return u
+
+
+TRANSPOSED = {"u": lambda a: a["u"].T, "v": lambda a: a["v"].T}
+SQUARE = np.linspace(0, 1, 49)[:-1]
+UNEVEN = np.r_[grid(48)[:-1], 6]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"u": None, "temperature": np.zeros(3)}, r"it holds temperature, v: .* u and v, or .* w or vorticity or omega"),
+        ({"u": None, "v": None}, "it holds none"),
+        ({"u": np.zeros(48)}, r"u must be an array \(n, n\).*\(48,\)"),
+        ({"u": np.zeros((2, 3, 48, 48))}, r"\(2, 3, 48, 48\)"),
+        ({"u": np.zeros((48, 48, 4))}, r"not \(instants, n, n\): save np\.moveaxis\(u, -1, 0\)"),
+        ({"u": np.zeros((0, 48, 48))}, r"\(0, 48, 48\)"),
+        ({"u": np.zeros((48, 20))}, "as many points along x as along y, got 48×20"),
+        ({"u": np.zeros((20, 20))}, r"same grid, got u \(20, 20\) and v \(48, 48\)"),
+        ({"u": np.zeros((3, 3)), "v": np.zeros((3, 3))}, "at least 4×4"),
+        ({"u": with_nan}, "u is not a number or infinite at 49 of 2304 points"),
+        ({"u": np.full((48, 48), "a")}, "u must hold real numbers"),
+        ({"u": None, "v": None, "w": lambda a: a["w"] + 1}, "w has a mean of 1.*is zero"),
+        ({"u": lambda a: a["u"] + grid(48)[:, None]}, "u is not periodic along x: its second differences reach.*elsewhere"),
+        ({"v": lambda a: a["v"] + np.sin(grid(48) / 2)}, "v is not periodic along y"),
+        ({"u": None, "v": None, "w": lambda a: a["w"] * np.cos(1.2 * grid(48))}, "w is not periodic along y"),
+        ({"u": lambda a: a["u"] + np.sin(grid(48))[:, None]}, r"divergence of \d.*e-01.*1e-03.*project=True \(--project\)"),
+        (TRANSPOSED, r"divergence.*axes exchanged: they are indexed \[y, x\]; save u\.T and v\.T"),
+        ({"x": SQUARE, "y": SQUARE}, "x has a period of 1, not 2π: multiply x, y, t and the viscosity by 6.28319"),
+        ({"x": grid(49)}, r"x has the shape \(49,\) where the flow has 48 points"),
+        ({"x": grid(48)[::-1]}, "x must rise in equal steps"),
+        ({"y": UNEVEN}, "y must rise in equal steps"),
+        ({"x": np.linspace(0, 2 * np.pi, 48)}, "it is not periodic: .* apart"),
+        ({"x": np.linspace(0, 2 * np.pi, 48), "y": grid(48)}, "one of x and y reaches the end"),
+        ({"x": grid(48)[:, None] + grid(48)}, "x varies along both axes"),
+        ({"x": np.meshgrid(grid(48), grid(48))[0], "y": np.meshgrid(grid(48), grid(48))[0]}, "along the same axis"),
+        ({"y": np.full(48, np.nan)}, "y is not a number or infinite at 48 of 48"),
+    ],
+)
+def test_a_file_that_is_no_flow_is_refused_in_words(tmp_path, changes, words):
+    path = save_npz(tmp_path / "flow", **changed(**changes))
+    with pytest.raises(InputError, match=words) as error:
+        load_flow(path)
+    assert str(error.value).startswith(f"load_flow: {path}: ")
+
+
+def test_an_odd_end_of_another_square_counts_its_period_right(tmp_path):
+    x = np.linspace(0, 1, 17)
+    u, v, _ = stirred(2 * np.pi * x[:, None], 2 * np.pi * x)
+    with pytest.raises(InputError, match="period of 1, not 2π"):
+        load_flow(save_npz(tmp_path / "flow", u=u, v=v, x=x, y=x))
+
+
+def test_what_has_divergence_is_projected_where_that_is_asked_for(tmp_path):
+    x = grid(16)
+    u, v, _ = stirred(x[:, None], x)
+    push = 0.1 * np.cos(x)[:, None] * np.sin(x), 0.1 * np.sin(x)[:, None] * np.cos(x)  # a gradient
+    path = save_npz(tmp_path / "flow", u=u + push[0], v=v + push[1])
+    flow = load_flow(path, project=True)
+    np.testing.assert_allclose([flow.u, flow.v], [u, v], atol=1e-14)
+    with pytest.raises(InputError, match="exchanged"):  # projecting would hide that it is another flow
+        load_flow(save_npz(tmp_path / "turned", u=u.T, v=v.T), project=True)
+    nearly = load_flow(save_npz(tmp_path / "nearly", u=u + 1e-3 * push[0], v=v))
+    np.testing.assert_array_equal(nearly.u, u + 1e-3 * push[0])
+
+
+@pytest.mark.usefixtures("silent")
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), peak=st.integers(1, 3), roll=st.tuples(st.integers(0, 40), st.integers(0, 40)))
+def test_a_periodic_flow_is_never_taken_for_another(tmp_path_factory, seed, peak, roll):
+    flow = random_flow(seed, 12 * peak + 2, 1.0, peak)
+    u, v, w = (np.roll(a, roll, (0, 1)) for a in (flow.u, flow.v, flow.vorticity))
+    folder = tmp_path_factory.mktemp("flow")
+    single = load_flow(save_npz(folder / "flow", u=u.astype(np.float32), v=v.astype(np.float32)))
+    np.testing.assert_allclose([single.u, single.v], [u, v], atol=1e-6)
+    np.testing.assert_allclose(load_flow(save_npz(folder / "w", w=w)).u, u, atol=1e-12)
+
+
+def test_files_that_are_none_are_refused(tmp_path):
+    path = save_npz(tmp_path / "flow", u=np.zeros((8, 8)), v=np.zeros((8, 8)))
+    with pytest.raises(InputError, match=r"flaw\.npz: there is no such file.*\.npz, \.mat, \.nc.*'flow\.npz'"):
+        load_flow(tmp_path / "flaw.npz")
+    with pytest.raises(InputError, match="no such file"):
+        load_flow(tmp_path)
+    with pytest.raises(InputError, match="no such file"):
+        load_flow(tmp_path / "nowhere" / "flow.npz")
+    with pytest.raises(InputError, match="path must be the path of a file, got 3"):
+        load_flow(3)  # pyright: ignore[reportArgumentType]
+    np.save(tmp_path / "flow.npy", np.zeros((8, 8)))
+    with pytest.raises(InputError, match=r"'\.npy' is not read.*np\.savez"):
+        load_flow(tmp_path / "flow.npy")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match="cannot be read"):
+        load_flow(path)
+    np.savez(path, u=np.array([{}], dtype=object), v=np.zeros((8, 8)))
+    with pytest.raises(InputError, match="cannot be read"):
+        load_flow(path)
+    (tmp_path / "flow.mat").write_bytes(b"not a file of MATLAB's" * 20)
+    with pytest.raises(InputError, match="cannot be read"):
+        load_flow(tmp_path / "flow.mat")
+
+
+@pytest.mark.parametrize(("name", "module"), [("flow.mat", "h5py"), ("flow.nc", "xarray")])
+def test_a_reader_that_is_not_installed_is_named(tmp_path, monkeypatch, name, module):
+    (tmp_path / name).write_bytes(MAT_HEADER + bytes(500))
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=rf"needs {module}: pip install separax\[files\]"):
+        load_flow(tmp_path / name)
