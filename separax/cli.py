@@ -116,10 +116,15 @@ def solve(
             sys.stdout.write(json.dumps(result) + "\n")
         if result["interrupted"]:
             words.print(
-                f"stopped at step {result['steps']:,}, as asked; the best parameters so far are in [bold]{folder / 'best.npz'}[/]"
+                f"stopped at step {result['steps']:,}, as asked; the best parameters so far are in [bold]{_best(folder)}[/]"
             )
             words.print(f"go on with:  separax solve {problem} --out {folder} --resume (and the same options)")
             raise typer.Exit(130)
+
+
+def _best(folder: Path) -> Path:
+    """Where a run's best parameters are: every window of a march has its own."""
+    return folder / "windows" if (folder / "windows").is_dir() else folder / "best.npz"
 
 
 def summary(result: dict[str, Any], page: Path) -> None:

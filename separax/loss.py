@@ -229,6 +229,8 @@ class Loss:
         assert isinstance(place, Lattice)
         coordinates = known.coordinates(place)
         field = term.operator(self.problem.field_map(source), coordinates, known.unknowns)
+        if not isinstance(field, Field):
+            return None
         along = field.d(**{term.axis: 1}) if term.condition.jump or term.condition.mix[1] else None  # pyright: ignore[reportCallIssue]
         asked = [None if f is None else f._polynomial for f in (field, along)]
         if any(f is not None and (p is None or p.pairs or p.plain is not None) for f, p in zip((field, along), asked)):

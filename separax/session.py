@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from .domain import Lattice
 from .errors import Diverged
-from .loss import Model
+from .loss import TIME, Model
 from .memory import check_fits
 from .problem import Problem
 from .recipe import Recipe
@@ -121,7 +121,7 @@ class Programs:
             problem = self.loss.problem
             view = View(problem, self.loss.recipe, model, lambda *given: {n: problem.quantities(*given)[n] for n in names})
 
-            def error(params: Any, lattice: Lattice, true: dict[str, Array], since: Array) -> Array:
+            def error(params: Any, lattice: Lattice, true: dict[str, Array], since: Array | None) -> Array:
                 difference, size, _ = squares(problem, lattice, view._compute(trainer.model(params), lattice, since), true)
                 return jnp.sqrt(difference / size)
 
@@ -265,7 +265,7 @@ class Session:
             true = to_host(reference_on(self.window.problem, None, where), host)
             model = self.trainer.model(to_host(self._one(self.state.best, 0), host))
             compiled = self.programs.error(self.trainer, model, list(true))
-            since = jnp.asarray(self.window.since, recipe.dtype)
+            since = jnp.asarray(self.window.since, recipe.dtype) if TIME in problem.box.axes else None
 
         def watch(params: Any, step: int) -> float:
             with on_host() as host:

@@ -453,9 +453,10 @@ def test_linear_conditions_need_no_lattice(name, sampler):
         sx.Initial(0, of=lambda u: u**2),
         sx.Initial(0, of=lambda u, x: x * u),
         sx.Initial(0, of=lambda u, x: u + x),
+        sx.Initial(0, of=lambda u: jnp.sin(u.value)),
         sx.Initial(np.outer([1.0, 2.0, 4.0], [1.0, 3.0, 5.0, 0.0]), lattice={"x": [-1.0, 0.0, 1.0], "y": [0.0, 0.5, 1.0, 2.0]}),
     ],
-    ids=["target", "square", "coefficient", "offset", "array"],
+    ids=["target", "square", "coefficient", "offset", "values", "array"],
 )
 def test_other_conditions_keep_the_lattice(condition):
     problem, how = with_condition(condition), recipe(points=(14, 16, 18))

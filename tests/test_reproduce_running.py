@@ -77,8 +77,11 @@ def rows(jobs):
 
 def test_the_plan_has_every_published_row_that_can_be_run():
     jobs = plan()
-    known = {(r.problem, r.network, r.points) for r in published() if r.problem in CATALOGUE and r.network.split("+")[0] in
-             ("spinn", "spinn-mod", "pinn", "pinn-mod") and r.points is not None}  # fmt: skip
+    ours = [
+        r for r in published() if r.problem in CATALOGUE and r.network.split("+")[0] in ("spinn", "spinn-mod", "pinn", "pinn-mod")
+    ]
+    known = {(r.problem, r.network, r.points) for r in ours if r.points is not None}
+    known |= {(r.problem, r.network, round(r.total_points ** (1 / 3))) for r in ours if r.total_points}
     lshape = {("poisson-lshape", "spinn-mod", 256), ("poisson-lshape", "pinn-mod", 64)}  # the paper does not say
     assert set(rows(jobs)) == known | lshape
     assert len(rows(jobs)) == len(set(rows(jobs)))
@@ -230,6 +233,29 @@ def test_more_steps_or_seeds_are_run_and_what_was_there_is_put_aside(folder, mon
     assert (path.parent / "spinn-6.json.old").read_bytes() == old
     assert (path.parent / "spinn-6.json.old2").read_bytes() == second
     assert [r["steps"] for r in collect(folder)[0]] == [80]  # those aside are in no table
+
+
+def test_totals_are_spread_as_the_papers_code_does():
+    jobs = {job.points: job for job in plan(["navier-stokes"], networks=["spinn-mod"])}
+    assert set(jobs) == {32, 64, 128}
+    assert [jobs[n].make()[1].points for n in (64, 128)] == [64, {"t": 32, "x": 256, "y": 256}]
+
+
+@pytest.mark.usefixtures("quick")
+def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
+    small = dataclasses.replace(CATALOGUE["navier-stokes"], windows=2)
+    monkeypatch.setitem(CATALOGUE, "navier-stokes", small)
+    monkeypatch.setenv("SEPARAX_CACHE", str(tmp_path / "cache"))
+    (record,), _ = go([Job("navier-stokes", "spinn-mod", 8, (0,), steps=10, rank=4)], tmp_path)
+    kept = json.loads((tmp_path / "runs" / "navier-stokes" / "spinn-mod-8-rank4" / "record.json").read_text())
+    assert record["steps"] == 10
+    assert len(kept["relative_l2_windows"]) == 2
+    assert record["relative_l2"] == [pytest.approx(np.mean(kept["relative_l2_windows"]))]
+    (record,), _ = go([Job("navier-stokes-3d", "spinn-mod", 4, (0,), steps=10, rank=2)], tmp_path)
+    assert record["relative_l2"][0] != pytest.approx(
+        json.loads((tmp_path / "runs" / "navier-stokes-3d" / "spinn-mod-4-rank2" / "record.json").read_text())["relative_l2"],
+        rel=1e-3,
+    )
 
 
 def test_a_row_of_another_recipe_does_not_count(folder, monkeypatch):

@@ -21,6 +21,8 @@ RANKED = ("spinn", "spinn-mod")  # the networks of a study of ranks
 BASELINES = ("timed", "smallest", "all")
 BASELINE_SEEDS = 3
 POINTS = {"poisson-lshape": {"spinn-mod": 256, "pinn-mod": 64}}  # where the paper's table does not say
+# where the paper's code spreads a number of points differently along the axes than its cube root
+LATTICES = {"navier-stokes": {128: {"t": 32, "x": 256, "y": 256}}}
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class Job:
 
     def make(self) -> tuple[Problem, Recipe]:
         problem, recipe = CATALOGUE[self.problem].make("paper", self.network.removesuffix(TUNED))
-        changes: dict[str, object] = {"points": self.points}
+        points = LATTICES.get(self.problem, {}).get(self.points, self.points)
+        changes: dict[str, object] = {"points": points}
         if self.steps is not None:
             changes["steps"] = self.steps
         if self.rank is not None:
@@ -110,11 +113,16 @@ def plan(
 def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int]) -> list[int]:
     """The published sizes, cut down to those asked for; others only where none of those asked for is published."""
     usual = POINTS.get(problem, {}).get(network)
-    found = {row.points if row.points is not None else usual for row in rows} - {None}
+    found = {_per_axis(row) or usual for row in rows} - {None}
     asked = {whole("points", n) for n in points}
     if not asked:
         return sorted(n for n in found if n is not None)
     return sorted(asked & found or (set() if network.endswith(TUNED) else asked))
+
+
+def _per_axis(row: Published) -> int | None:
+    """Points per axis; where only their total is published, its root."""
+    return row.points if row.total_points is None else round(row.total_points ** (1 / row.axes))
 
 
 def _with_ranks(job: Job, ranks: Sequence[int]) -> list[Job]:

@@ -13,8 +13,10 @@ import jax
 import numpy as np
 
 from ..bench import ours
+from ..catalogue import CATALOGUE
 from ..errors import Diverged, MemoryPrediction
 from ..loss import Loss
+from ..marched import Marched
 from ..memory import available, size
 from ..problem import Problem
 from ..recipe import Recipe
@@ -162,7 +164,8 @@ def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder:
     for seeds in parts:
         place = folder / "runs" / job.problem / (job.stem + (f"-seeds{seeds[0]}-{seeds[-1]}" if len(parts) > 1 else ""))
         resume = _begun(place, _settings(problem, recipe, seeds))
-        found = solve(problem, recipe, seed=seeds, out=place, resume=resume, progress=progress)
+        windows = CATALOGUE[job.problem].windows
+        found = solve(problem, recipe, seed=seeds, windows=windows, out=place, resume=resume, progress=progress)
         assert isinstance(found, Ensemble)
         if found[0].interrupted:
             raise Stopped(f"{job.problem}, {job.network}, {job.points} points: stopped at step {found[0].timing.steps:,}")
@@ -223,11 +226,24 @@ def summary(groups: Sequence[Ensemble]) -> Record:
 
 
 def _errors(solutions: Sequence[Solution]) -> Record:
-    sums = [s._sums(None, None, {}) for s in solutions]
-    return {
-        "relative_l2": [math.sqrt(difference / whole) for difference, whole, _ in sums],
-        "rmse": [math.sqrt(difference / number) for difference, _, number in sums],
-    }
+    found = [_error(solution) for solution in solutions]
+    return {"relative_l2": [error for error, _ in found], "rmse": [rmse for _, rmse in found]}
+
+
+def _error(solution: Solution) -> tuple[float, float]:
+    """Relative L2 error and RMSE as the paper reports them: means over windows of time, and over the components of a vector."""
+    if isinstance(solution, Marched):
+        each = [_error(window) for window in solution.windows]
+    elif isinstance(names := solution.problem.reference, Mapping) and len(names) > 1:
+        each = [_measures(solution, name) for name in names]
+    else:
+        return _measures(solution, None)
+    return math.fsum(e for e, _ in each) / len(each), math.fsum(r for _, r in each) / len(each)
+
+
+def _measures(solution: Solution, field: str | None) -> tuple[float, float]:
+    difference, whole, number = solution._sums(None, field, {})
+    return math.sqrt(difference / whole), math.sqrt(difference / number)
 
 
 def picture(solution: Solution, path: Path) -> None:
