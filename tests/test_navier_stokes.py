@@ -91,7 +91,19 @@ def test_the_papers_weights_in_three_dimensions():
 
 
 def test_three_dimensions_from_the_command_line(tmp_path):
-    options = ["--recipe", "paper", "--points", "4", "--steps", "20", "--out", str(tmp_path / "run"), "--json"]
+    options = [
+        "--recipe",
+        "paper",
+        "--network",
+        "spinn",
+        "--points",
+        "4",
+        "--steps",
+        "20",
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+    ]
     done = CliRunner().invoke(app, ["solve", "navier-stokes-3d", *options])
     assert done.exit_code == 0, done.stderr
     assert 0 < json.loads(done.stdout)["relative_l2"] < 10
