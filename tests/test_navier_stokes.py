@@ -90,6 +90,7 @@ def test_the_papers_weights_in_three_dimensions():
     assert (network.rank, network.width, network.depth, recipe.steps, recipe.optimiser.rate) == (128, 64, 5, 50_000, 1e-3)
 
 
+@pytest.mark.slow
 def test_three_dimensions_from_the_command_line(tmp_path):
     options = [
         "--recipe",
