@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,15 @@ class Pieces(View):
     def _values(self, place: Place, host: Any = None) -> dict[str, Array]:
         at = place.axes.index(TIME)
         times = np.asarray(place.coordinates[at])
-        owner = self._owner(times)
         along = at if isinstance(place, Lattice) else 0
-        parts, order = [], []
-        for number in np.unique(owner):
-            here = np.flatnonzero(owner == number)
-            parts.append(self.windows[number]._values(_taken(place, at, here), host))
-            order.append(here)
-        back = np.argsort(np.concatenate(order), kind="stable")
+        return self._joined(times, along, lambda window, here: window._values(_taken(place, at, here), host))
+
+    def _joined(self, times: np.ndarray, along: int, values: Callable[[View, np.ndarray], dict[str, Array]]) -> dict[str, Array]:
+        """The `values` of each window at the instants that are its own (their places among all), put in order along an axis."""
+        owner = self._owner(times)
+        asked = [(number, np.flatnonzero(owner == number)) for number in np.unique(owner)]
+        parts = [values(self.windows[number], here) for number, here in asked]
+        back = np.argsort(np.concatenate([here for _, here in asked]))
         with self._precision():
             return {k: jnp.take(jnp.concatenate([p[k] for p in parts], along), back, along) for k in parts[0]}
 
@@ -47,7 +48,7 @@ class Pieces(View):
         return np.clip(np.searchsorted(self.edges[1:-1] + slack, times, side="left"), 0, len(self.windows) - 1)
 
     def _view(self, expressions: Expressions) -> View:
-        made = PieceViews(self.problem, self.recipe, self.model, expressions, self.since)
+        made = Pieces(self.problem, self.recipe, self.model, expressions, self.since)
         made.windows, made.edges = [window._view(expressions) for window in self.windows], self.edges
         return _shared(made)
 
@@ -61,27 +62,18 @@ class Pieces(View):
                 return {k: add_up(f[k] for f in found) for k in found[0]} if isinstance(found[0], dict) else add_up(found)
         given, _ = self._lattice((), coordinates | {a: [self.problem.box[a][0]] for a in axes})
         times = np.asarray(given[TIME])
-        at = (
-            [a for a in self.problem.box.axes if a not in axes and np.ndim(coordinates[a])].index(TIME)
-            if np.ndim(coordinates[TIME])
-            else 0
-        )
-        owner = self._owner(times)
-        parts, order = [], []
-        for number in np.unique(owner):
-            here = np.flatnonzero(owner == number)
-            inside = np.clip(times[here], *self.windows[number].problem.box[TIME])
-            part = self.windows[number].integral(*axes, points=points, **coordinates | {TIME: inside})
-            parts.append(part if isinstance(part, dict) else {"": part})
-            order.append(here)
-        back = np.argsort(np.concatenate(order), kind="stable")
+        one = np.ndim(coordinates[TIME]) == 0
+        kept = [a for a in self.problem.box.axes if a not in axes and (a == TIME or np.ndim(coordinates[a]))]
+        at = kept.index(TIME)
+
+        def values(window: View, here: np.ndarray) -> dict[str, Array]:
+            inside = np.clip(times[here], *window.problem.box[TIME])  # an edge may be rounded to beyond it
+            part = window.integral(*axes, points=points, **coordinates | {TIME: inside})
+            return part if isinstance(part, dict) else {"": part}
+
+        joined = self._joined(times, at, values)
         with self._precision():
-            joined = {k: jnp.take(jnp.concatenate([p[k] for p in parts], at), back, at) for k in parts[0]}
-            return self._out({k: v if np.ndim(coordinates[TIME]) else jnp.squeeze(v, at) for k, v in joined.items()})
-
-
-class PieceViews(Pieces):
-    """An operator applied to a marched solution."""
+            return self._out({k: jnp.squeeze(v, at) if one else v for k, v in joined.items()})
 
 
 class Marched(Pieces, Solution):

@@ -99,7 +99,7 @@ def _diverged(
     error: Diverged, problem: Problem, recipe: Recipe, found: list[list[Solution]], folder: Run | None, number: int
 ) -> Diverged:
     """What was solved before the window in which the loss stopped being finite is kept, and handed on."""
-    where = f"; the {number} before it are in {folder.path}, and resume=True goes on from there" if folder and number else ""
+    where = f"; the {number} before it are kept in {folder.path / 'windows'}" if folder and number else ""
     if not found:
         return Diverged(f"window 1: {error}", error.solution)
     edges = np.array([found[0][0].problem.box[TIME][0], *(pieces[0].problem.box[TIME][1] for pieces in found)])

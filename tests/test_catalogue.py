@@ -24,17 +24,7 @@ QUICKLY = {"xla_backend_optimization_level": 0}  # compiled in a moment; it runs
 SMALL = sx.SPINN(rank=2, width=4, depth=1, body="mlp")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEPARAX_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture
-def double():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 class Derivatives:

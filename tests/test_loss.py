@@ -460,6 +460,9 @@ def test_linear_conditions_need_no_lattice(name, sampler):
 )
 def test_other_conditions_keep_the_lattice(condition):
     problem, how = with_condition(condition), recipe(points=(14, 16, 18))
+    loss, model, places = build(problem, how)
+    (term,), (source,) = problem.terms, loss.sources(model.network, places)[1:]
+    assert loss._squares(term, places[1], source, Known(model.unknowns, {})) is None
     short = values_and_gradients(problem, how)
     agree(short, values_and_gradients(problem, how, LatticeLoss), 5e-5)
 

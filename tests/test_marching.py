@@ -250,9 +250,9 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
         return jnp.where(t > 1.5, jnp.inf, 1.0) * (heat(u, t, x).value + 0.0 * u.value)
 
     text = sx.Problem(BOX, explosive, [sx.Initial(exact), sx.Periodic()], reference=exact)
-    with pytest.raises(Diverged, match=r"window 2: .*not.*|window 2: the loss stopped being finite") as error:
+    with pytest.raises(Diverged, match="window 2: the loss stopped being finite") as error:
         sx.solve(text, recipe(steps=200), windows=2, out=tmp_path / "run", progress=False)
-    assert "resume=True" in str(error.value)
+    assert f"the 1 before it are kept in {tmp_path / 'run' / 'windows'}" in str(error.value)
     kept = error.value.solution
     assert len(kept.windows) == 1
     assert kept.interrupted
@@ -266,7 +266,7 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda: (problem(), 0), "windows must be at least 1, got 0|windows.*at least 1.*0"),
+        (lambda: (problem(), 0), "windows.*at least 1, got 0"),
         (lambda: (problem(), 2.5), "windows"),
         (lambda: (sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy, [sx.Dirichlet(0)]), 2), "no time axis 't'"),
         (lambda: (sx.Problem(BOX, heat, [sx.Periodic()]), 2), r"add sx.Initial"),

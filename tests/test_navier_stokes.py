@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -20,17 +19,7 @@ from separax.marched import Marched
 COSINE = np.pi / 2
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEPARAX_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture
-def double():
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 # --- 3+1 axes ----------------------------------------------------------------------------------------------------
@@ -113,7 +102,7 @@ def test_three_dimensions_from_the_command_line(tmp_path):
 # --- 2+1 axes ----------------------------------------------------------------------------------------------------
 
 
-def drifting(fields, drift=(0.0, 0.0), viscosity=navier_stokes.VISCOSITY):
+def vortex(fields, viscosity=navier_stokes.VISCOSITY):
     """A Taylor-Green vortex in two dimensions, ψ = cos x cos y e^(-2νt), as (u, v) or as ψ."""
     decay = growth(-2 * viscosity)
     if fields == ("psi",):
@@ -128,9 +117,9 @@ def test_a_decaying_vortex_solves_both_forms(recipe):
     flow = Flow(-np.cos(x)[:, None] * np.sin(x), np.sin(x)[:, None] * np.cos(x))
     problem = navier_stokes.problem(recipe, flow)
     how = sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=7, sampler=sx.Uniform(), precision="float64")
-    terms, _ = exact_terms(problem, how, drifting(problem.fields))
+    terms, _ = exact_terms(problem, how, vortex(problem.fields))
     assert terms == pytest.approx(dict.fromkeys(terms, 0.0), abs=(1e-12) ** 2)
-    wrong, _ = exact_terms(problem, how, drifting(problem.fields, viscosity=0.02))
+    wrong, _ = exact_terms(problem, how, vortex(problem.fields, viscosity=0.02))
     assert wrong["vorticity"] > 1e-8
 
 

@@ -11,6 +11,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from measuring import order
 from scipy.integrate import solve_ivp
 
 import separax as sx
@@ -20,18 +21,7 @@ from separax.flows.fourier import coefficients, on_lattice
 from separax.reference import navier_stokes
 from separax.reference.navier_stokes import reference, solve
 
-
-@pytest.fixture(autouse=True, scope="module")
-def folder(tmp_path_factory):
-    """Nothing here touches the user's own cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEPARAX_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-def order(sizes, errors):
-    """The rate p of errors ~ size^-p, fitted."""
-    return -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def grid(points):

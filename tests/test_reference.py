@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import skfem
+from measuring import order
 from scipy.integrate import RK45
 from skfem.models.poisson import laplace, unit_load
 
@@ -20,18 +21,7 @@ from separax.reference import Computed, Table, cache, diffusion, lshape
 from separax.reference.computed import Axis
 from separax.reference.runge_kutta import integrate
 
-
-@pytest.fixture(autouse=True, scope="module")
-def folder(tmp_path_factory):
-    """Nothing here touches the user's own cache. One folder for all, so that the diffusion is solved once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEPARAX_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-def order(sizes, errors):
-    """The rate p of errors ~ size^-p, fitted."""
-    return -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def gauss(ends, points=3):
