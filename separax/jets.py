@@ -72,6 +72,20 @@ def fourier(x: Float[Array, " points"], period: float, frequencies: int, order: 
     return _jet(out)
 
 
+def chebyshev(x: Float[Array, " points"], number: int, order: int) -> Jet:
+    """T₀ … T_{number-1} of a coordinate in [-1, 1]: cos(n arccos x), which needs no recurrence. Derivatives are combinations of
+    the same polynomials, by a matrix of whole numbers."""
+    values = jnp.cos(jnp.arccos(jnp.clip(x, -1, 1))[:, None] * jnp.arange(number, dtype=x.dtype))
+    by_one = np.zeros((number, number))
+    for n in range(1, number):
+        by_one[: max(n, 1), n] = np.polynomial.chebyshev.chebder(np.eye(number)[n])[: max(n, 1)]
+    out, turned = [values], np.eye(number)
+    for k in range(1, order + 1):
+        turned = by_one @ turned
+        out.append(jnp.matmul(values, jnp.asarray(turned / math.factorial(k), x.dtype), precision=PRECISION))
+    return _jet(out)
+
+
 def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"]) -> Jet:
     """x ↦ x W + b: linear, so all orders go through one product; the bias touches the value alone."""
     *batch, order, points, inputs = jet.shape

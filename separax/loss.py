@@ -63,6 +63,16 @@ class Known:
         return arrays | {TIME: arrays[TIME] + self.given[START]} if START in self.given else arrays
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a term: what is left at the points of a place. The term is `factor` times the mean of its squares."""
+
+    name: str
+    place: Place
+    values: Array
+    factor: float
+
+
 class Loss:
     """The loss of a problem under a recipe: `draw` makes points, calling it gives the terms at them.
 
@@ -120,15 +130,15 @@ class Loss:
             None if fixed else jax.random.fold_in(key, 1 + self.problem.terms.index(term)), number, count, self.recipe.dtype
         )
 
-    def _mean_square(self, place: Place, values: Array) -> Array:
-        """The mean of squares over the part of a place that is inside the problem's shape; all of its boundary is."""
+    def _inside(self, place: Place, values: Array) -> Array:
+        """Values whose mean square over a place is that over its part inside the problem's shape; all of its boundary is."""
         shape = self.problem.shape
         if shape is None or (isinstance(place, Points) and place.normals is not None):
-            return place.mean(values * values)
+            return values
         mask = jnp.broadcast_to(shape.mask(place.arrays()), values.shape)
         share = place.mean(mask.astype(values.dtype))
-        inside = jnp.where(mask, values, 0.0)  # before squaring: what is nan outside has then no gradient either
-        return place.mean(inside * inside) / jnp.maximum(share, 1e-12)
+        # zero before it is squared: what is nan outside has then no gradient either
+        return jnp.where(mask, values, 0.0) / jnp.sqrt(jnp.maximum(share, 1e-12))
 
     @property
     def needs(self) -> list[frozenset[Key]]:
@@ -159,8 +169,10 @@ class Loss:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
         if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, known)) is not None:
             return mean_square(factors, place.weights).astype(self.recipe.dtype)
-        values = values_of(expression, source.shape, name)
-        return self._mean_square(place, values)
+        return place.mean(self.residual(name, expression, source, place).values ** 2)
+
+    def residual(self, name: str, expression: Any, source: Source, place: Place) -> Part:
+        return Part(name, place, self._inside(place, values_of(expression, source.shape, name)), 1.0)
 
     def _factors(self, name: str, expression: Any, source: Source, place: Lattice, known: Known) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
@@ -253,18 +265,23 @@ class Loss:
         return jnp.asarray(term.value(coordinates, known.unknowns) if given is None else given, self.recipe.dtype)
 
     def _condition(self, term: Term, place: Place, source: Source, known: Known) -> Array:
+        return add_up(part.factor * part.place.mean(part.values**2) for part in self.parts(term, place, source, known))
+
+    def parts(self, term: Term, place: Place, source: Source, known: Known) -> list[Part]:
+        """What a condition leaves, at the points of its place: two parts where a jump is asked for, else one."""
         coordinates = known.coordinates(place)
         field = term.operator(self.problem.field_map(source), coordinates, known.unknowns)
         if term.condition.jump:
             along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
-            return add_up(self._jump(term, f, place) for f in (field, along))
+            return [self._jump(term, f, place) for f in (field, along)]
         value_part, normal_part = term.condition.mix
         values = 0.0
         if value_part:
             values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
         if normal_part:
             values = values + normal_part * self._normal_derivative(term, field, place)
-        return max(1, len(term.sides)) * self._mean_square(place, values - self._target(term, coordinates, known))
+        left = self._inside(place, values - self._target(term, coordinates, known))
+        return [Part(term.name, place, left, float(max(1, len(term.sides))))]
 
     def _normal_derivative(self, term: Term, field: Field, place: Place) -> Array:
         if not term.boundary:
@@ -283,16 +300,20 @@ class Loss:
             return place.along(term.axis, signs)
         return jnp.repeat(signs, place.shape[0] // len(term.sides))
 
-    def _jump(self, term: Term, field: Field, place: Place) -> Array:
-        """The mean square of what changes from the lower face to the upper one."""
+    def _jump(self, term: Term, field: Field, place: Place) -> Part:
+        """What changes from the lower face to the upper one."""
         values = field._values()
         if isinstance(place, Lattice):
-            return place.mean(jnp.diff(values, axis=place.axes.index(term.axis)) ** 2)
+            lower = Lattice(
+                weights=dict(zip(place.axes, place.weights)) | {term.axis: None},
+                **{a: c[:1] if a == term.axis else c for a, c in zip(place.axes, place.coordinates)},
+            )
+            return Part(term.name, lower, jnp.diff(values, axis=place.axes.index(term.axis)), 1.0)
         half = values.shape[0] // 2
         lower = Points(
             place.axes, tuple(c[:half] for c in place.coordinates), None if place.weights is None else place.weights[:half]
         )
-        return lower.mean((values[half:] - values[:half]) ** 2)
+        return Part(term.name, lower, values[half:] - values[:half], 1.0)
 
 
 def _add(found: dict[str, Array], name: str, mean: Array) -> None:

@@ -7,8 +7,9 @@ value and all derivatives along an axis.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import equinox as eqx
@@ -26,17 +27,18 @@ Coordinates = tuple[Float[Array, " points"], ...]
 
 
 class Axis(eqx.Module):
-    """How one coordinate enters a network: raw, scaled to [-1, 1], or as Fourier features of the axis' length."""
+    """How one coordinate enters a network: raw, scaled to [-1, 1], as Fourier features of the axis' length, or as polynomials."""
 
     lower: float = eqx.field(static=True)
     upper: float = eqx.field(static=True)
     scaled: bool = eqx.field(static=True)
     frequencies: int = eqx.field(static=True)  # 0: not periodic
     walls: tuple[str, ...] = eqx.field(static=True)  # per component: the sides on which it is zero, "", "-", "+" or "-+"
+    functions: int = eqx.field(static=True, default=0)  # Chebyshev polynomials instead of the coordinate; 0: none
 
     @property
     def inputs(self) -> int:
-        return 1 + 2 * self.frequencies
+        return self.functions or 1 + 2 * self.frequencies
 
     def _unit(self, x: Array) -> tuple[Array, float]:
         slope = 2 / (self.upper - self.lower)
@@ -45,6 +47,9 @@ class Axis(eqx.Module):
     def encode(self, x: Float[Array, " points"], order: int) -> Jet:
         if self.frequencies:
             return jets.fourier(x, self.upper - self.lower, self.frequencies, order)
+        if self.functions:
+            unit, slope = self._unit(x)
+            return jets.chebyshev(unit, self.functions, order) * _powers(slope, order, x.dtype)
         if not self.scaled:
             return jets.polynomial(x, (0.0, 1.0), order)
         return _in_unit(*self._unit(x), (0.0, 1.0), order)
@@ -110,11 +115,15 @@ class MLP(eqx.Module):
     out: Layer
     activation: str = eqx.field(static=True)
 
-    def __call__(self, jet: Jet) -> Jet:
+    def features(self, jet: Jet) -> Jet:
+        """What the last hidden layer gives: of these the output layer is a linear combination."""
         act = jets.ACTIVATIONS[self.activation]
         for layer in self.hidden:
             jet = act(layer(jet))
-        return self.out(jet)
+        return jet
+
+    def __call__(self, jet: Jet) -> Jet:
+        return self.out(self.features(jet))
 
 
 class ModifiedMLP(eqx.Module):
@@ -128,18 +137,30 @@ class ModifiedMLP(eqx.Module):
     out: Layer
     activation: str = eqx.field(static=True)
 
-    def __call__(self, jet: Jet) -> Jet:
+    def features(self, jet: Jet) -> Jet:
+        """As for `MLP`."""
         act = jets.ACTIVATIONS[self.activation]
         gate, other, h = jnp.split(act(self.first(jet)), 3, axis=-1)
         step = other - gate
         for layer in self.hidden:
             h = gate + jets.multiply(act(layer(h)), step)
-        return self.out(h)
+        return h
+
+    def __call__(self, jet: Jet) -> Jet:
+        return self.out(self.features(jet))
 
 
 def _whole(value: Any) -> Any:
     """8.0 as 8; what is no whole number is left for `__check_init__` to refuse by its name."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _functions(given: Any) -> tuple[tuple[str | None, int], ...]:
+    """Numbers of polynomials by axis, None standing for all, as something that can be compared: 24 → ((None, 24),)."""
+    if isinstance(given, tuple):
+        return given
+    each = given if isinstance(given, Mapping) else {None: given}
+    return tuple((axis, whole(f"SPINN: functions{'' if axis is None else f'[{axis!r}]'}", n)) for axis, n in each.items())
 
 
 class _Architecture(eqx.Module):
@@ -155,9 +176,10 @@ class _Architecture(eqx.Module):
 
     def __check_init__(self):
         name = type(self).__name__
-        for argument in ("rank", "width", "depth", "frequencies"):
+        for argument in ("rank", "width", "frequencies"):
             if hasattr(self, argument):
                 whole(f"{name}: {argument}", getattr(self, argument))
+        whole(f"{name}: depth", self.depth, 0 if getattr(self, "functions", ()) else 1)
         one_of(f"{name}: body", self.body, ("modified", "mlp"))
         one_of(f"{name}: activation", self.activation, jets.ACTIVATIONS)
         if self.steepness is not None:
@@ -188,6 +210,8 @@ class _Architecture(eqx.Module):
     def _body(
         self, key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, dtype: Any
     ) -> MLP | ModifiedMLP:
+        if self.depth == 0:
+            return MLP((), first_layer(key, batch, inputs, outputs, None, dtype), self.activation)
         k_first, k_out, *k_hidden = jax.random.split(key, self.depth + 1)
         hidden = tuple(glorot(k, batch, self.width, self.width, dtype) for k in k_hidden)
         out = glorot(k_out, batch, self.width, outputs, dtype)
@@ -205,10 +229,23 @@ class SPINN(_Architecture):
     Arguments: `rank` the number of products per field; `width` and `depth` of the hidden layers; `body` "modified" or
     "mlp"; `activation` "tanh" or "sin"; `scaled` inputs in [-1, 1] (False: raw coordinates, as the paper has them);
     `steepness` of the first layer's features over an axis (None: Glorot, as the paper has it); `frequencies` of the
-    encoding of periodic axes.
+    encoding of periodic axes; `functions` Chebyshev polynomials instead of the coordinate of every other axis, a number or a
+    dict by axis. With functions, `depth=0` leaves the hidden layers out: a sum of products of polynomials, for `Solve`.
     """
 
     rank: int = eqx.field(static=True, default=32, converter=_whole)
+    functions: Any = eqx.field(static=True, default=(), converter=_functions)
+
+    def _axes(self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]) -> tuple[Axis, ...]:
+        numbers = dict(self.functions)
+        for axis in numbers:
+            if axis is not None:
+                box.check_axis(axis, "SPINN: functions")
+        plain = super()._axes(box, periodic, walls)
+        return tuple(
+            axis if axis.frequencies else dataclasses.replace(axis, functions=numbers.get(name, numbers.get(None, 0)))
+            for name, axis in zip(box.axes, plain)
+        )
 
     def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> SeparableNetwork:
         body = self._body(key, (len(axes),), [a.inputs for a in axes], components * self.rank, dtype)
@@ -226,6 +263,12 @@ class PINN(_Architecture):
         return PointwiseNetwork(body, axes, components)
 
 
+def _filled(coordinates: Coordinates) -> list[Array]:
+    """Axes with fewer points filled up to the longest, so that one batched pass serves them all."""
+    longest = max(len(c) for c in coordinates)
+    return [jnp.pad(c, (0, longest - len(c)), mode="edge") for c in coordinates]
+
+
 class SeparableNetwork(eqx.Module):
     """A built SPINN. The weights of all axes are stacked, so that one batched pass serves them all."""
 
@@ -238,18 +281,44 @@ class SeparableNetwork(eqx.Module):
 
         Axes may have different numbers of points: the shorter ones are filled up for the pass and cut afterwards.
         """
-        longest = max(len(c) for c in coordinates)
-        filled = [jnp.pad(c, (0, longest - len(c)), mode="edge") for c in coordinates]
-        widest = max(axis.inputs for axis in self.axes)
-        encoded = [axis.encode(x, order) for axis, x in zip(self.axes, filled)]
-        stacked = jnp.stack([jnp.pad(e, ((0, 0), (0, 0), (0, widest - e.shape[-1]))) for e in encoded])
-        features = self.body(stacked)  # (axes, orders, points, components * rank)
+        filled = _filled(coordinates)
+        features = self.body(self._encoded(filled, order))  # (axes, orders, points, components * rank)
         rank = features.shape[-1] // self.components
         if any(wall for axis in self.axes for wall in axis.walls):
             envelopes = jnp.stack([axis.envelope(x, order) for axis, x in zip(self.axes, filled)])
             features = jets.multiply(features, jnp.repeat(envelopes, rank, axis=-1))
         features = jets.derivatives(features).reshape(*features.shape[:-1], self.components, rank)
         return tuple(jnp.moveaxis(f[:, : len(c)], -2, 0) for f, c in zip(features, coordinates))
+
+    def _encoded(self, filled: Sequence[Array], order: int) -> Jet:
+        widest = max(axis.inputs for axis in self.axes)
+        encoded = [axis.encode(x, order) for axis, x in zip(self.axes, filled)]
+        return jnp.stack([jnp.pad(e, ((0, 0), (0, 0), (0, widest - e.shape[-1]))) for e in encoded])
+
+    def features(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points features"], ...]:
+        """Per axis: the functions that the factors of a component are linear combinations of, with their derivatives. The last
+        one belongs to the bias. Components differ where the walls do."""
+        filled = _filled(coordinates)
+        inner = self.body.features(self._encoded(filled, order))
+        one = jnp.zeros((*inner.shape[:-1], 1), inner.dtype).at[:, 0].set(1.0)
+        inner = jnp.concatenate([inner, one], -1)
+        found = []
+        for axis, x, jet, c in zip(self.axes, filled, inner, coordinates):
+            walls = axis.envelope(x, order)  # (orders, points, components)
+            each = [jets.derivatives(jets.multiply(jet, walls[..., i : i + 1])) for i in range(self.components)]
+            found.append(jnp.stack(each)[:, :, : len(c)])
+        return tuple(found)
+
+    @property
+    def coefficients(self) -> Float[Array, "axes components features rank"]:
+        """Of the features: the weights and the bias of the output layer."""
+        joined = jnp.concatenate([self.body.out.weight, self.body.out.bias[:, None]], 1)
+        return jnp.moveaxis(joined.reshape(*joined.shape[:2], self.components, -1), 2, 1)
+
+    def with_coefficients(self, coefficients: Float[Array, "axes components features rank"]) -> SeparableNetwork:
+        joined = jnp.moveaxis(coefficients, 1, 2)
+        joined = joined.reshape(*joined.shape[:2], -1)
+        return eqx.tree_at(lambda n: (n.body.out.weight, n.body.out.bias), self, (joined[:, :-1], joined[:, -1]))
 
 
 class PointwiseNetwork(eqx.Module):
