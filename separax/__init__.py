@@ -5,7 +5,7 @@ from .domain import Box, GaussLegendre, Grid, Lattice, Points, Uniform, quadratu
 from .errors import DerivativeError, Diverged, InputError
 from .fields import Field, curl, div, grad, laplacian
 from .networks import PINN, SPINN
-from .optimisers import BFGS, LBFGS, Adam
+from .optimisers import BFGS, LBFGS, Adam, Solve
 from .problem import Problem
 from .recipe import Recipe
 from .separable import Separable
@@ -16,5 +16,5 @@ __version__ = "0.1.0"
 __all__ = [
     "BFGS", "LBFGS", "PINN", "SPINN", "Adam", "Box", "Condition", "Data", "DerivativeError", "Dirichlet", "Diverged", "Ensemble", "Field",
     "GaussLegendre", "Grid", "Initial", "InputError", "Lattice", "Neumann", "Periodic", "Points", "Problem", "Recipe", "Robin",
-    "Separable", "Solution", "Uniform", "curl", "div", "grad", "laplacian", "quadrature", "solve",
+    "Separable", "Solution", "Solve", "Uniform", "curl", "div", "grad", "laplacian", "quadrature", "solve",
 ]  # fmt: skip

@@ -25,17 +25,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from .domain import Lattice, Points
-from .errors import InputError
-from .fields import Key
-from .loss import Given, Known, Loss, Model, Part
+from .fields import Key, Source
+from .loss import Given, Known, Loss, Model
 from .networks import SeparableNetwork
 from .separable import PRECISION, add_up
 from .sources import Place, Rows, highest
 
 Coefficients = Float[Array, "axes components features rank"]
+SMALLEST = 1e-12  # of features that are told apart, as a part of the largest
+TINY = 1e-300
 einsum = functools.partial(jnp.einsum, precision=PRECISION)
 
 
@@ -61,23 +63,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Linear:
-    """A part of the loss at one state: what is left at its points, and how that changes with every derivative and unknown."""
+    """All parts of the loss on one place: what is left at its points, and how that changes with every derivative and unknown.
 
-    part: Part
+    Every array has the parts along its first axis and counts as its part does: the sum of squares is their share of the loss.
+    """
+
+    place: Place
+    left: Array
     slopes: dict[Key, Array]
-    unknowns: dict[str, Array]
+    unknowns: list[Array]
     features: list[Array]  # per axis: (components, orders, points, features)
-    weight: float  # of its term
-
-    def root_weights(self) -> Array:
-        """√ of what a point counts, so that the sum of squares is the part's share of the loss."""
-        place = self.part.place
-        share = math.sqrt(self.weight * self.part.factor / math.prod(place.shape))
-        if isinstance(place, Points):
-            counts = jnp.ones(()) if place.weights is None else place.weights / jnp.mean(place.weights)
-            return share * jnp.sqrt(counts)
-        counts = [place.along(a, w / jnp.mean(w)) for a, w in zip(place.axes, place.weights) if w is not None]
-        return share * jnp.sqrt(functools.reduce(operator.mul, counts, jnp.ones((1,) * len(place.axes))))
 
 
 def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> list[Linear]:
@@ -85,50 +80,52 @@ def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given) 
     network = model.network
     assert isinstance(network, SeparableNetwork)  # a recipe whose optimiser needs this has no other
     rows = [Rows() for _ in network.axes]
-    cuts = [[r.add(c) for r, c in zip(rows, place.coordinates)] for place in places]
-    dtype = network.body.out.weight.dtype
+    cuts = [tuple((s.start, s.stop) for s in (r.add(c) for r, c in zip(rows, place.coordinates))) for place in places]
     order = max(highest(needs) for needs in loss.needs)
-    features = network.features(tuple(r.all(dtype) for r in rows), order)
+    features = network.features(tuple(r.all(network.body.out.weight.dtype) for r in rows), order)
     found: list[Linear] = []
-    weights = dict(zip(loss.names, loss.weights.tolist()))
-    for number, (place, needs, cut) in enumerate(zip(places, loss.needs, cuts)):
-        here = [f[:, :, s] for f, s in zip(features, cut)]
+    # conditions on the same face share what is computed there, and one compiled program
+    for cut in dict.fromkeys(cuts):
+        members = [i for i, other in enumerate(cuts) if other == cut]
+        place = places[members[0]]
+        here = [f[:, :, slice(*s)] for f, s in zip(features, cut)]
         factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(here, network.coefficients)]
-        table = {key: _merged(place, factors, key) for key in sorted(needs)}
+        needs = sorted({key for i in members for key in loss.needs[i]})
+        table = {key: _merged(place, factors, key) for key in needs}
 
-        def parts(table: dict[Key, Array], unknowns: dict[str, Array], place: Place = place, number: int = number) -> list[Part]:
-            source, known = Table(place, table), Known(unknowns, given)
-            if number == 0:
-                expressions = loss.problem.expressions(source, known.coordinates(place), unknowns)
-                return [loss.residual(name, e, source, place) for name, e in expressions.items()]
-            return loss.parts(loss.problem.terms[number - 1], place, source, known)
+        def values(table: dict[Key, Array], unknowns: dict[str, Array], place: Place = place, members: Sequence[int] = members):
+            return jnp.stack(
+                [part for i in members for part in _parts(loss, i, place, Table(place, table), Known(unknowns, given))]
+            )
 
-        shapes: list[Part] = []
+        def along(table_step: Any, unknown_step: Any, values: Any = values, table: Any = table) -> Array:
+            return jax.jvp(values, (table, model.unknowns), (table_step, unknown_step))[1]
 
-        def values(table: dict[Key, Array], unknowns: dict[str, Array], parts: Callable = parts, shapes: list = shapes) -> list[Array]:
-            made = parts(table, unknowns)
-            shapes[:] = made
-            return [part.values for part in made]
-
-        now = values(table, model.unknowns)
-        plain = list(shapes)
-        slopes = [{} for _ in now]
-        for key in table:
-            moved = {k: jnp.ones_like(v) if k == key else jnp.zeros_like(v) for k, v in table.items()}
-            still = {k: jnp.zeros_like(v) for k, v in model.unknowns.items()}
-            for slope, one in zip(slopes, jax.jvp(values, (table, model.unknowns), (moved, still))[1]):
-                slope[key] = one
-        by_unknown = [{} for _ in now]
-        for name in model.unknowns:
-            still = {k: jnp.zeros_like(v) for k, v in table.items()}
-            moved = {k: jnp.ones_like(v) if k == name else jnp.zeros_like(v) for k, v in model.unknowns.items()}
-            for slope, one in zip(by_unknown, jax.jvp(values, (table, model.unknowns), (still, moved))[1]):
-                slope[name] = one
-        for part, left, slope, unknown in zip(plain, now, slopes, by_unknown):
-            if part.place.shape != place.shape:
-                raise InputError("Solve: a soft Periodic condition joins two faces: build it in, Periodic(), or train with sx.BFGS")
-            found.append(Linear(Part(part.name, place, left, part.factor), slope, unknown, here, weights[part.name]))
+        still, fixed = jax.tree.map(jnp.zeros_like, table), jax.tree.map(jnp.zeros_like, model.unknowns)
+        slopes = {key: along(still | {key: jnp.ones_like(table[key])}, fixed) for key in needs}
+        unknowns = [along(still, fixed | {k: jnp.ones_like(v)}) for k, v in model.unknowns.items()]
+        found.append(Linear(place, values(table, model.unknowns), slopes, unknowns, here))
     return found
+
+
+def _parts(loss: Loss, number: int, place: Place, source: Source, known: Known) -> list[Array]:
+    """What is left of the residuals (0) or of a condition (from 1 on), each value times the root of what it counts."""
+    if number == 0:
+        expressions = loss.problem.expressions(source, known.coordinates(place), known.unknowns)
+        made = [loss.residual(name, e, source, place) for name, e in expressions.items()]
+    else:
+        made = loss.parts(loss.problem.terms[number - 1], place, source, known)
+    weights = dict(zip(loss.names, loss.weights.tolist()))
+    return [part.values * _roots(place, weights[part.name] * part.factor) for part in made]
+
+
+def _roots(place: Place, weight: float) -> Array:
+    """√ of what a point counts, so that the sum of squares is `weight` times their mean."""
+    share = math.sqrt(weight / math.prod(place.shape))
+    if isinstance(place, Points):
+        return share * (jnp.ones(()) if place.weights is None else jnp.sqrt(place.weights / jnp.mean(place.weights)))
+    counts = [place.along(a, w / jnp.mean(w)) for a, w in zip(place.axes, place.weights) if w is not None]
+    return share * jnp.sqrt(functools.reduce(operator.mul, counts, jnp.ones((1,) * len(place.axes))))
 
 
 def _merged(place: Place, factors: Sequence[Array], key: Key) -> Array:
@@ -148,56 +145,49 @@ def normal(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> N
     value = jnp.zeros((), coefficients.dtype)
     gradient, matrix = jnp.zeros(own + extra, coefficients.dtype), jnp.zeros((own + extra, own + extra), coefficients.dtype)
     for linear in linearised(loss, model, places, given):
-        add = _on_points if isinstance(linear.part.place, Points) else _on_lattice
-        roots = linear.root_weights()
-        left = jnp.broadcast_to(linear.part.values * roots, linear.part.place.shape)
-        slopes = {k: jnp.broadcast_to(s * roots, left.shape) for k, s in linear.slopes.items()}
-        others = [jnp.broadcast_to(s * roots, left.shape) for s in linear.unknowns.values()]
-        g, m, towards = add(linear.features, coefficients, slopes, left, others)
-        value = value + jnp.sum(left**2)
+        g, m, towards = (_on_points if isinstance(linear.place, Points) else _on_lattice)(linear, coefficients)
+        value = value + jnp.sum(linear.left**2)
         gradient = gradient.at[:own].add(g)
         matrix = matrix.at[:own, :own].add(m)
-        for i, (slope, column) in enumerate(zip(others, towards)):
-            gradient = gradient.at[own + i].add(jnp.sum(slope * left))
+        for i, (slope, column) in enumerate(zip(linear.unknowns, towards)):
+            gradient = gradient.at[own + i].add(jnp.sum(slope * linear.left))
             matrix = matrix.at[:own, own + i].add(column).at[own + i, :own].add(column)
-            for j, other in enumerate(others):
+            for j, other in enumerate(linear.unknowns):
                 matrix = matrix.at[own + i, own + j].add(jnp.sum(slope * other))
     return Normal(value, gradient, matrix)
 
 
-def _on_points(
-    features: Sequence[Array], coefficients: Coefficients, slopes: Mapping[Key, Array], left: Array, others: Sequence[Array]
-) -> tuple[Array, Array, list[Array]]:
+def _on_points(linear: Linear, coefficients: Coefficients) -> tuple[Array, Array, list[Array]]:
     """At scattered points the Jacobian itself is small enough."""
-    axes, components, number, rank = coefficients.shape
-    factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(features, coefficients)]
-    jacobian = jnp.zeros((len(left), *coefficients.shape), coefficients.dtype)
-    for (component, orders), slope in slopes.items():
+    axes, _, _, rank = coefficients.shape
+    factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(linear.features, coefficients)]
+    number = linear.left.size
+    jacobian = jnp.zeros((*linear.left.shape, *coefficients.shape), coefficients.dtype)
+    for (component, orders), slope in linear.slopes.items():
         for i in range(axes):
             rest = [factors[k][component, orders[k]] for k in range(axes) if k != i]
-            product = functools.reduce(operator.mul, rest, jnp.ones((len(left), rank), coefficients.dtype))
-            one = (slope[:, None] * product)[:, None, :] * features[i][component, orders[i]][:, :, None]
-            jacobian = jacobian.at[:, i, component].add(one)
-    flat = jacobian.reshape(len(left), -1)
-    return flat.T @ left, jnp.matmul(flat.T, flat, precision=PRECISION), [flat.T @ other for other in others]
+            product = functools.reduce(operator.mul, rest, jnp.ones((1, rank), coefficients.dtype))
+            one = (slope[..., None] * product)[..., None, :] * linear.features[i][component, orders[i]][:, :, None]
+            jacobian = jacobian.at[:, :, i, component].add(one)
+    flat = jacobian.reshape(number, -1)
+    towards = [flat.T @ other.ravel() for other in (linear.left, *linear.unknowns)]
+    return towards[0], jnp.matmul(flat.T, flat, precision=PRECISION), towards[1:]
 
 
-def _on_lattice(
-    features: Sequence[Array], coefficients: Coefficients, slopes: Mapping[Key, Array], left: Array, others: Sequence[Array]
-) -> tuple[Array, Array, list[Array]]:
+def _on_lattice(linear: Linear, coefficients: Coefficients) -> tuple[Array, Array, list[Array]]:
     axes, components, number, rank = coefficients.shape
-    factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(features, coefficients)]
-    used = [sorted({orders[i] for _, orders in slopes}) for i in range(axes)]
-    spread = [_spread(i, factors, slopes, used[i], components) for i in range(axes)]
-    own = [f[:, jnp.array(u)] for f, u in zip(features, used)]  # (components, orders used, points, features)
+    factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(linear.features, coefficients)]
+    used = [sorted({orders[i] for _, orders in linear.slopes}) for i in range(axes)]
+    spread = [_spread(i, factors, linear.slopes, used[i], components) for i in range(axes)]
+    own = [f[:, jnp.array(u)] for f, u in zip(linear.features, used)]  # (components, orders used, points, features)
     size = components * number * rank
 
     def along(values: Array) -> Array:
         """Jᵀ times values on the lattice."""
         out = []
         for i in range(axes):
-            rest = "xyzwvutsqp"[: axes - 1]
-            place = rest[:i] + "n" + rest[i:]
+            rest = "xyzwvutsqp"[:axes]
+            place = rest[: i + 1] + "n" + rest[i + 1 :]
             one = einsum(f"{place},{place}cor->ncor", values, spread[i])
             out.append(einsum("ncor,conf->cfr", one, own[i]).ravel())
         return jnp.concatenate(out)
@@ -205,17 +195,15 @@ def _on_lattice(
     blocks = [[jnp.zeros((size, size), coefficients.dtype)] * axes for _ in range(axes)]
     for i in range(axes):
         for k in range(i, axes):
-            block = _block(i, k, spread, own)
-            blocks[i][k] = block
-            blocks[k][i] = block.T
-    return along(left), jnp.block(blocks), [along(other) for other in others]
+            blocks[i][k] = _block(i, k, spread, own)
+            blocks[k][i] = blocks[i][k].T
+    return along(linear.left), jnp.block(blocks), [along(other) for other in linear.unknowns]
 
 
 def _spread(i: int, factors: Sequence[Array], slopes: Mapping[Key, Array], used: Sequence[int], components: int) -> Array:
-    """E of the module's text: (lattice…, components, orders used, rank)."""
-    axes = len(factors)
+    """E of the module's text: (parts, lattice…, components, orders used, rank)."""
+    axes, rank = len(factors), factors[0].shape[-1]
     shape = next(iter(slopes.values())).shape
-    rank = factors[0].shape[-1]
     out = [[jnp.zeros((*shape, rank), factors[0].dtype) for _ in used] for _ in range(components)]
     for (component, orders), slope in slopes.items():
         product = slope[..., None]
@@ -229,35 +217,101 @@ def _spread(i: int, factors: Sequence[Array], slopes: Mapping[Key, Array], used:
 
 
 def _block(i: int, k: int, spread: Sequence[Array], own: Sequence[Array]) -> Array:
-    """The block of the normal matrix that couples the coefficients of two axes."""
-    axes = len(own)
+    """The block of the normal matrix that couples the coefficients of two axes, point after point of the first."""
+    axes, rank = len(own), spread[i].shape[-1]
     components, _, _, number = own[i].shape
-    rank = spread[i].shape[-1]
-    rest = [a for a in range(axes) if a not in (i, k)]
-    if i == k:
-        first = jnp.transpose(spread[i], (i, *rest, axes, axes + 1, axes + 2))
-        flat = first.reshape(first.shape[0], -1, *first.shape[-3:])
+    columns = (axes + 1, axes + 2, axes + 3)
+    rest = [a + 1 for a in range(axes) if a not in (i, k)]
+    start = jnp.zeros((components, number, rank, components, number, rank), spread[i].dtype)
+    features = jnp.moveaxis(own[i], 2, 0)  # (points, components, orders, features)
 
-        def one(total: Array, at: tuple[Array, Array]) -> tuple[Array, None]:
-            here, phi = at  # (rest, c, o, r), (c, o, f)
-            gram = einsum("xcor,xdps->cordps", here, here)
-            half = einsum("cordps,dpg->cordgs", gram, phi)
-            return total + einsum("cordgs,cof->cfrdgs", half, phi), None
+    def first(array: Array, kept: tuple[int, ...]) -> Array:
+        """The axes `kept` first, all others of the lattice as one."""
+        turned = jnp.transpose(array, (*kept, 0, *rest, *columns))
+        return turned.reshape(*turned.shape[: len(kept)], -1, *turned.shape[-3:])
 
-        start = jnp.zeros((components, number, rank, components, number, rank), spread[i].dtype)
-        total, _ = lax.scan(one, start, (flat, jnp.moveaxis(own[i], 2, 0)))
-        return total.reshape(components * number * rank, -1)
-    order = (i, k, *rest, axes, axes + 1, axes + 2)
-    first, second = (jnp.transpose(spread[a], order) for a in (i, k))
-    first = first.reshape(*first.shape[:2], -1, *first.shape[-3:])
-    second = second.reshape(*second.shape[:2], -1, *second.shape[-3:])
+    def with_itself(total: Array, at: tuple[Array, Array]) -> tuple[Array, None]:
+        here, phi = at
+        gram = einsum("xcor,xdps->cordps", here, here)
+        half = einsum("cordps,dpg->cordgs", gram, phi)
+        return total + einsum("cordgs,cof->cfrdgs", half, phi), None
 
-    def pair(total: Array, at: tuple[Array, Array, Array]) -> tuple[Array, None]:
+    def with_other(total: Array, at: tuple[Array, Array, Array]) -> tuple[Array, None]:
         here, there, phi = at
         gram = einsum("mxcor,mxdps->mcordps", here, there)
         half = einsum("mcordps,dpmg->cordgs", gram, own[k])
         return total + einsum("cordgs,cof->cfrdgs", half, phi), None
 
-    start = jnp.zeros((components, number, rank, components, number, rank), spread[i].dtype)
-    total, _ = lax.scan(pair, start, (first, second, jnp.moveaxis(own[i], 2, 0)))
+    if i == k:
+        total, _ = lax.scan(with_itself, start, (first(spread[i], (i + 1,)), features))
+    else:
+        both = (i + 1, k + 1)
+        total, _ = lax.scan(with_other, start, (first(spread[i], both), first(spread[k], both), features))
     return total.reshape(components * number * rank, -1)
+
+
+class Layers:
+    """A loss on fixed points as a function of flat parameters, for `Solve`: an `Objective`."""
+
+    def __init__(
+        self, loss: Loss, value: Callable[[Array], Array], model: Callable[[Array], Model], places: Sequence[Place], given: Given
+    ):
+        self.loss, self._value, self._model, self.places, self.given = loss, value, model, places, given
+        example = jax.eval_shape(lambda: Model.build(loss.problem, loss.recipe, jax.random.key(0)))
+        self.shape = jax.eval_shape(lambda n: n.coefficients, example.network).shape
+
+    def __call__(self, params: Array) -> Array:
+        return self._value(params)
+
+    def normal(self, params: Array) -> Normal:
+        return normal(self.loss, self._model(params), self.places, self.given)
+
+    def _features(self, params: Array) -> list[Array]:
+        """Per axis: the features' values at the inner points, each point counting what the rule says."""
+        place = self.places[0]
+        network = self._model(params).network
+        assert isinstance(place, Lattice)
+        assert isinstance(network, SeparableNetwork)
+        found = []
+        for features, n, weights in zip(network.features(place.coordinates, 0), place.shape, place.weights):
+            counts = jnp.full(n, 1 / n) if weights is None else weights / jnp.sum(weights)
+            found.append(features[:, 0] * jnp.sqrt(counts)[:, None])
+        return found
+
+    def basis(self, params: Array) -> Array:
+        """Features may be nearly the same function: combinations that are not are found by a singular value decomposition, and
+        those that rounding cannot tell from zero left out."""
+
+        def one(features: Array) -> Array:
+            _, sizes, turned = jnp.linalg.svd(features, full_matrices=True)
+            sizes = jnp.pad(sizes, (0, features.shape[1] - len(sizes)))
+            kept = sizes > SMALLEST * sizes[0]
+            return jnp.where(kept, turned.T / jnp.where(kept, sizes, 1.0), 0.0)
+
+        return jnp.stack([jax.vmap(one)(features) for features in self._features(params)])
+
+    def moved(self, params: Array, step: Array) -> Array:
+        model = self._model(params)
+        assert isinstance(model.network, SeparableNetwork)
+        own = math.prod(self.shape)
+        network = model.network.with_coefficients(model.network.coefficients + step[:own].reshape(self.shape))
+        unknowns = {k: v + step[own + i] for i, (k, v) in enumerate(model.unknowns.items())}
+        return _flat(Model(network, unknowns))
+
+    def resized(self, params: Array, size: float) -> Array:
+        model = self._model(params)
+        assert isinstance(model.network, SeparableNetwork)
+        return _flat(Model(model.network.with_coefficients(model.network.coefficients * size), model.unknowns))
+
+    def balanced(self, params: Array) -> Array:
+        model = self._model(params)
+        assert isinstance(model.network, SeparableNetwork)
+        coefficients = model.network.coefficients
+        factors = [einsum("cnf,cfr->cnr", f, c) for f, c in zip(self._features(params), coefficients)]
+        sizes = jnp.maximum(jnp.stack([jnp.linalg.norm(f, axis=1) for f in factors]), TINY)
+        wanted = jnp.exp(jnp.mean(jnp.log(sizes), 0))
+        return _flat(Model(model.network.with_coefficients(coefficients * (wanted / sizes)[:, :, None]), model.unknowns))
+
+
+def _flat(model: Model) -> Array:
+    return ravel_pytree(eqx.filter(model, eqx.is_array))[0]

@@ -18,6 +18,7 @@ from .problem import Problem
 
 POINTS = (256, 64, 32, 16, 10, 8, 6)  # per axis, for one to seven axes: about as many in all
 STEPS = 20_000
+LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
 PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64}
 
 
@@ -42,6 +43,11 @@ class Stage:
     @property
     def end(self) -> int:
         return self.start + self.steps
+
+    @property
+    def look(self) -> int:
+        """The history holds every so many steps: of those that solve, each."""
+        return 1 if self.optimiser.solves else LOOK
 
 
 @dataclass(frozen=True)
@@ -95,10 +101,17 @@ class Recipe:
         if isinstance(self.optimiser, (list, tuple)):
             object.__setattr__(self, "optimiser", tuple(self.optimiser))
         for one in self.optimisers:
-            if isinstance(one, type) or not all(hasattr(one, name) for name in ("transform", "steps", "searches")):
+            if isinstance(one, type) or not all(hasattr(one, name) for name in ("transform", "steps", "searches", "solves")):
                 raise InputError(
                     f"optimiser must be an optimiser or a list of them, got {one!r}: write"
                     " optimiser=sx.Adam(1e-3), or optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
+                )
+        if any(one.solves for one in self.optimisers):
+            if not isinstance(self.network, SPINN):
+                raise InputError(f"optimiser: Solve needs a separable network, got {self.network!r}: write network=sx.SPINN(…)")
+            if self.precision != "float64":
+                raise InputError(
+                    f"optimiser: Solve works in float64, got precision={self.precision!r}: write precision='float64'"
                 )
         if not self.optimisers:
             raise InputError("optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]")
@@ -169,3 +182,7 @@ class Recipe:
                 )
         for stage in self.stages:
             stage.optimiser.transform(stage.steps)
+            if stage.optimiser.solves and any(term.condition.jump for term in problem.terms):
+                raise InputError(
+                    "optimiser: Solve cannot join two faces: build a Periodic condition in (hard=True), or use sx.BFGS"
+                )

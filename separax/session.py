@@ -36,7 +36,7 @@ from .solution import (
     squares,
     to_host,
 )
-from .training import LOOK, Compiled, Trainer, TrainState
+from .training import Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
 SAVE_SECONDS = 30.0  # between two saves of the state
@@ -237,7 +237,7 @@ class Session:
         """The history, thinned to every look of a stage; and the first loss that is not finite."""
         bad = ~np.isfinite(record)
         steps = start - self.trainer.stage.start + np.arange(record.shape[-2])
-        self.records.append(record[..., steps % LOOK == 0, :])
+        self.records.append(record[..., steps % self.trainer.stage.look == 0, :])
         hopeless = np.all(np.any(bad[..., -1], axis=-1))  # with several seeds: when none is left
         if hopeless:
             first = int(np.argmax(np.any(bad, axis=(-1, 0)) if bad.ndim == 3 else np.any(bad, axis=-1)))
@@ -283,7 +283,7 @@ class Session:
         nothing = np.zeros((len(self.seeds), 0, len(names) + 1)) if self.several else np.zeros((0, len(names) + 1))
         table = self._one(np.concatenate([nothing, *self.records], axis=-2), i)
         history = History(
-            np.concatenate([np.arange(s.start, s.end, LOOK) for s in self.loss.recipe.stages])[: len(table)],
+            np.concatenate([np.arange(s.start, s.end, s.look) for s in self.loss.recipe.stages])[: len(table)],
             {name: table[:, k] for k, name in enumerate(names)},
             table[:, -1],
             np.array([step for step, _ in self.errors], int),

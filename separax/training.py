@@ -35,8 +35,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .domain import Uniform
 from .loss import Given, Loss, Model
+from .normal import Layers
+from .recipe import LOOK
 
-LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
 ROUND = 100  # steps between two syncs with the host
 UNSEEN = 2**30  # a number that no draw of a run reaches
 HELD = 20_000  # steps of history a launch can hold
@@ -66,7 +67,7 @@ class Trainer:
         self.loss, self.seeds, self.stage = loss, seeds, loss.recipe.stages[stage]
         steps, self.every, self.searches = self.stage.steps, self.stage.every, self.stage.optimiser.searches
         # rounds must divide the stage, so that every launch is made of whole ones; looks must divide rounds and draws
-        self.round = math.gcd(steps, ROUND)
+        self.round = 1 if self.stage.optimiser.solves else math.gcd(steps, ROUND)  # a solve's steps are few and long
         longest = LOOK if steps >= ROUND else 1
         self.look = max(n for n in range(1, longest + 1) if self.round % n == 0 and (self.every or n) % n == 0)
         if self.searches:  # the terms are known where a look begins, so the history must find them there
@@ -135,13 +136,20 @@ class Trainer:
         start = before.best
         places = self._draw(before.key, self.stage.start)
         if self.searches:
-            (value, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places, before.given)
+            value, gradient = self._first(start, places, before.given)
             total, optimiser = self._on_unseen(start, before), self.optimiser.init(start, value, gradient)
         else:
             total, optimiser = self._value(start, places, before.given)[0], self.optimiser.init(start)
         # two copies, because a launch takes over the memory of its argument
         copy = jnp.copy(start)
         return TrainState(jnp.copy(start), optimiser, before.key, before.step, copy, total, before.best_step, before.given)
+
+    def _first(self, start: Array, places: Any, given: Given) -> tuple[Array, Array]:
+        """The loss and its gradient where a stage begins; who solves has no use for a gradient."""
+        if self.stage.optimiser.solves:
+            return self._value(start, places, given)[0], jnp.zeros_like(start)
+        (value, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places, given)
+        return value, gradient
 
     def _close(self, state: TrainState) -> TrainState:
         if self.searches:
@@ -206,10 +214,15 @@ class Trainer:
         evaluated once, where the look begins, and stand for all of it."""
         first, terms = self._value(state.model, places, state.given)
 
+        def objective(at: Array) -> Array:
+            return self._value(at, places, state.given)[0]
+
+        asked = Layers(self.loss, objective, self.model, places, state.given) if self.stage.optimiser.solves else objective
+
         def step(carry, _):
             params, optimiser = carry
             total = optimiser.value.astype(params.dtype)
-            return self.optimiser.update(params, optimiser, lambda at: self._value(at, places, state.given)[0]), total
+            return self.optimiser.update(params, optimiser, asked), total
 
         (params, optimiser), totals = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
         totals = totals.at[0].set(first)

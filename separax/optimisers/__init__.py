@@ -1,7 +1,8 @@
 """Optimisers, one file each. A recipe has one, or several that follow each other.
 
 An optimiser has `steps`, its own number of them or None for the recipe's; `transform(steps)`, what it does in so many
-steps; and `searches`, whether it evaluates the loss itself:
+steps; `searches`, whether it evaluates the loss itself; and `solves`, whether it does that for output layers alone, which takes a
+separable network in float64:
 
     searches   transform(steps) gives    a step
     False      an optax transformation   takes one gradient, on whatever points there are
@@ -14,12 +15,14 @@ from .adam import Adam
 from .bfgs import BFGS
 from .lbfgs import LBFGS
 from .search import Search
+from .solve import Solve
 
 
 class Optimiser(Protocol):
     """What the engine asks of an optimiser."""
 
     searches: ClassVar[bool]
+    solves: ClassVar[bool]
 
     @property
     def steps(self) -> int | None: ...
@@ -27,4 +30,4 @@ class Optimiser(Protocol):
     def transform(self, steps: int) -> Any: ...
 
 
-__all__ = ["BFGS", "LBFGS", "Adam", "Optimiser", "Search"]
+__all__ = ["BFGS", "LBFGS", "Adam", "Optimiser", "Search", "Solve"]

@@ -32,6 +32,7 @@ class Adam:
     steps: int | None = None
 
     searches: ClassVar[bool] = False
+    solves: ClassVar[bool] = False
 
     def __post_init__(self):
         finite("Adam: rate", self.rate, positive=True)

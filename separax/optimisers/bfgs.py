@@ -38,6 +38,7 @@ class BFGS:
     scaled: bool = True
 
     searches: ClassVar[bool] = True
+    solves: ClassVar[bool] = False
 
     def __post_init__(self):
         if self.steps is not None:

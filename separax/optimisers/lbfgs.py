@@ -42,6 +42,7 @@ class LBFGS:
     slack: float = 1e-3
 
     searches: ClassVar[bool] = True
+    solves: ClassVar[bool] = False
 
     def __post_init__(self):
         if self.steps is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from jaxtyping import Array, Float
 
@@ -11,9 +11,31 @@ Parameters = Float[Array, " parameters"]
 Scalar = Float[Array, ""]
 
 
+class Objective(Protocol):
+    """A loss on fixed points, as a function of the parameters; and for who solves for output layers, what they are in it.
+
+    `shape` is that of their coefficients, (axes, components, features, rank). The unknowns of the equation follow them wherever
+    they stand in one vector.
+    """
+
+    shape: tuple[int, ...]
+
+    def __call__(self, params: Parameters) -> Scalar: ...
+
+    def normal(self, params: Parameters) -> Any: ...  # a `separax.normal.Normal`
+
+    def basis(self, params: Parameters) -> Array: ...  # per axis and component: orthonormal combinations of its features
+
+    def moved(self, params: Parameters, step: Array) -> Parameters: ...
+
+    def resized(self, params: Parameters, size: float) -> Parameters: ...
+
+    def balanced(self, params: Parameters) -> Parameters: ...  # the factors of a product of one size on all axes
+
+
 class Search(NamedTuple):
     """`init(params, value, gradient)` makes a state whose `value` is the loss at the parameters;
-    `update(params, state, function)` makes the next parameters and their state."""
+    `update(params, state, objective)` makes the next parameters and their state."""
 
     init: Callable[[Parameters, Scalar, Parameters], Any]
-    update: Callable[[Parameters, Any, Callable[[Parameters], Scalar]], tuple[Parameters, Any]]
+    update: Callable[[Parameters, Any, Any], tuple[Parameters, Any]]

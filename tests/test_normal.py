@@ -1,0 +1,195 @@
+"""Output layers solved for: the normal equations against the dense Jacobian, and what Gauss-Newton makes of them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.flatten_util import ravel_pytree
+from numpy.polynomial import chebyshev
+
+import separax as sx
+from separax import jets
+from separax.loss import Loss, Model
+from separax.normal import normal
+
+pytestmark = pytest.mark.usefixtures("double")
+
+
+def spectral(rank=2, functions=5, points=7, **options):
+    return sx.Recipe(
+        sx.SPINN(rank=rank, depth=0, functions=functions, body="mlp"),
+        points,
+        optimiser=sx.Solve(options.pop("steps", 20)),
+        sampler=sx.GaussLegendre(),
+        precision="float64",
+        **options,
+    )
+
+
+def system():
+    """Two fields, a nonlinear residual with a coefficient, an unknown, faces, data at points, and a wall."""
+    box = sx.Box(t=(0, 1), x=(0, 2), y=(-1, 1))
+
+    def residual(u, v, x, kappa):
+        return {"first": u.t - kappa * u.xx + u * v.y, "second": v.t + jnp.sin(x) * u.xy - v**3}
+
+    return sx.Problem(
+        box,
+        residual,
+        [
+            sx.Initial(lambda x, y: x * y, of="u"),
+            sx.Neumann(0.5, on="x", of="v"),
+            sx.Robin(1.0, 2.0, 0.3, on="y+", of="u"),
+            sx.Dirichlet(0, on="y-", of="v", hard=True),
+            sx.Data(np.array([[0.3, 0.4, 0.1], [0.5, 1.5, -0.3]]), np.array([0.2, 0.1]), of="u"),
+        ],
+        fields=("u", "v"),
+        unknowns={"kappa": 0.3},
+    )
+
+
+def disc():
+    return sx.Problem(
+        sx.Box(x=(-1, 1), y=(-1, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0)], inside=lambda x, y: x**2 + y**2 - 1
+    )
+
+
+def dense(loss, model, places):
+    """The same from all residuals at once, differentiated by JAX."""
+    arrays, static = eqx.partition(model, eqx.is_array)
+    flat, whole = ravel_pytree(arrays)
+
+    def roots(params):
+        found = eqx.combine(whole(params), static)
+        from separax.loss import Known
+        from separax.sources import sources
+
+        inside, *others = sources(found.network, places, loss.needs)
+        known = Known(found.unknowns, {})
+        expressions = loss.problem.expressions(inside, known.coordinates(places[0]), found.unknowns)
+        parts = [loss.residual(n, e, inside, places[0]) for n, e in expressions.items()]
+        for term, place, source in zip(loss.problem.terms, places[1:], others):
+            parts += loss.parts(term, place, source, known)
+        out = []
+        for part in parts:
+            weight = loss.weights[loss.names.index(part.name)] * part.factor
+            counts = jax.grad(lambda v, place=part.place: place.mean(v))(jnp.ones(part.place.shape))
+            out.append((part.values * jnp.sqrt(weight * counts)).ravel())
+        return jnp.concatenate(out)
+
+    return *jax.jit(lambda p: (roots(p), jax.jacfwd(roots)(p)))(flat), flat
+
+
+@pytest.mark.parametrize("make", [system, disc])
+@pytest.mark.parametrize("network", ["polynomials", "hidden layers"])
+def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network):
+    recipe = spectral()
+    if network == "hidden layers":
+        recipe = sx.Recipe(
+            sx.SPINN(rank=2, width=4, depth=2), 6, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64"
+        )
+    loss = Loss(make(), recipe)
+    model = Model.build(loss.problem, recipe, jax.random.key(3))
+    places = loss.draw(jax.random.key(1), jnp.array(0))
+    found = eqx.filter_jit(lambda m: normal(loss, m, places, {}))(model)
+    left, jacobian, flat = dense(loss, model, places)
+    assert found.value == pytest.approx(float(left @ left), rel=1e-12)
+    assert found.value == pytest.approx(float(loss.total(loss(model, places))), rel=1e-12)
+
+    def columns(step):  # where the coefficients and unknowns stand among the flat parameters
+        own = model.network.coefficients
+        network = model.network.with_coefficients(own + step[: own.size].reshape(own.shape))
+        unknowns = {k: v + step[own.size + i] for i, (k, v) in enumerate(model.unknowns.items())}
+        return ravel_pytree(eqx.filter(Model(network, unknowns), eqx.is_array))[0] - flat
+
+    number = model.network.coefficients.size + len(model.unknowns)
+    own = jacobian @ jax.jacfwd(columns)(jnp.zeros(number))
+    assert np.allclose(found.gradient, own.T @ left, rtol=1e-10, atol=1e-12 * np.abs(found.gradient).max())
+    assert np.allclose(found.matrix, own.T @ own, rtol=1e-10, atol=1e-12 * np.abs(found.matrix).max())
+
+
+@given(number=st.integers(1, 12), order=st.integers(0, 4))
+@settings(max_examples=15, deadline=None)
+def test_polynomials_and_their_derivatives_are_chebyshevs(number, order):
+    x = np.linspace(-1, 1, 9)
+    with jax.enable_x64(True):
+        jet = jets.derivatives(jets.chebyshev(jnp.asarray(x), number, order))
+    for n in range(number):
+        for k in range(order + 1):
+            true = chebyshev.chebval(x, chebyshev.chebder(np.eye(number)[n], k))
+            assert np.allclose(jet[k, :, n], true, atol=1e-9 * max(1, np.abs(true).max()))
+
+
+def test_features_times_coefficients_are_the_factors():
+    problem = system()
+    recipe = sx.Recipe(sx.SPINN(rank=3, width=4, depth=1), 5, precision="float64")
+    network = Model.build(problem, recipe, jax.random.key(0)).network
+    coordinates = tuple(jnp.linspace(*problem.box[a], n) for a, n in zip(problem.box.axes, (4, 5, 6)))
+    for features, coefficients, jet in zip(
+        network.features(coordinates, 2), network.coefficients, network.jets(coordinates, 2), strict=True
+    ):
+        assert np.allclose(jnp.einsum("conf,cfr->conr", features, coefficients), jet, atol=1e-12)
+    again = network.with_coefficients(network.coefficients)
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(network)))
+
+
+def test_a_linear_equation_is_solved_to_rounding():
+    """-Δu = 2π² sin(πx) sin(πy) has the solution sin(πx) sin(πy), of rank one."""
+
+    def exact(x, y):
+        return jnp.sin(jnp.pi * x) * jnp.sin(jnp.pi * y)
+
+    problem = sx.Problem(
+        sx.Box(x=(0, 1), y=(0, 1)),
+        lambda u, x, y: u.xx + u.yy + 2 * jnp.pi**2 * exact(x, y),
+        [sx.Dirichlet(0)],
+        reference=exact,
+    )
+    assert sx.solve(problem, spectral(functions=18, points=24), progress=False).relative_l2() < 1e-11
+
+
+def test_a_nonlinear_equation_with_an_unknown_coefficient():
+    """u_t = κ u_xx - u² + f with u = e^-t sin x + 1 and κ = 0.7, found from values at the end."""
+
+    def exact(t, x):
+        return jnp.exp(-t) * jnp.sin(x) + 1
+
+    def residual(u, t, x, kappa):
+        return u.t - kappa * u.xx + u**2 - (exact(t, x) ** 2 - 0.3 * (exact(t, x) - 1))
+
+    points = np.stack(np.meshgrid([1.0], np.linspace(0.2, 2.8, 7), indexing="ij"), -1).reshape(-1, 2)
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(0, 3)),
+        residual,
+        [sx.Initial(exact), sx.Dirichlet(exact), sx.Data(points, np.asarray(exact(points[:, 0], points[:, 1])))],
+        reference=exact,
+        unknowns={"kappa": 0.2},
+    )
+    found = sx.solve(problem, spectral(rank=3, functions=14, points=18, steps=40), progress=False)
+    assert found.relative_l2() < 1e-9
+    assert found.unknowns["kappa"] == pytest.approx(0.7, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda: sx.Recipe(optimiser=sx.Solve()), "precision='float64'"),
+        (lambda: sx.Recipe(sx.PINN(), optimiser=sx.Solve(), precision="float64"), "separable network"),
+        (lambda: sx.SPINN(depth=0), "depth"),
+        (lambda: sx.SPINN(functions=0), "functions"),
+        (lambda: sx.Solve(steps=0), "Solve: steps"),
+        (lambda: sx.Solve(tries=0), "Solve: tries"),
+    ],
+)
+def test_bad_input(change, words):
+    with pytest.raises(sx.InputError, match=words):
+        change()
+
+
+def test_two_faces_that_are_to_be_joined_are_refused():
+    problem = sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t + u.x, [sx.Initial(lambda x: x), sx.Periodic(hard=False)])
+    with pytest.raises(sx.InputError, match="Periodic"):
+        sx.solve(problem, spectral(), progress=False)
