@@ -257,7 +257,7 @@ def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[
 class Solution(View):
     """The solution of a problem: call it on a lattice, ask `.at` points, differentiate, integrate, measure.
 
-    Attributes: `history` of the losses; `timing`; `memory_bytes` of a training step; `unknowns` found; `best_step` and
+    Attributes: `estimate` of its relative L2 error and the `levels` of refinement behind it, where it was solved for without a recipe; `history` of the losses; `timing`; `memory_bytes` of a training step; `unknowns` found; `best_step` and
     `best_loss` of the parameters it holds; `seed`; `interrupted` if it was stopped early; `run_dir` if it was kept.
     """
 
@@ -278,6 +278,8 @@ class Solution(View):
         since: float = 0.0,
     ):
         super().__init__(problem, recipe, model, problem.quantities, since)
+        self.estimate: float | None = None
+        self.levels: tuple[Any, ...] = ()
         self.history, self.timing, self.seed = history, timing, seed
         self.best_step, self.best_loss, self.memory_bytes = best_step, best_loss, memory_bytes
         self.interrupted, self.run_dir = interrupted, run_dir

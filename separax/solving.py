@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 
 import jax
 
-from .errors import InputError, whole
+from .automatic import TOLERANCE, automatic, suits
+from .errors import InputError, finite, whole
 from .loss import Loss
 from .marching import march
 from .problem import Problem
 from .progress import Update, display
 from .recipe import Recipe
 from .runs import Run
+from .report.record import record
 from .session import Interrupt, Programs, Session, check_memory, settings
 from .solution import Ensemble, Solution
 from .training import Trainer
@@ -23,6 +25,7 @@ def solve(
     problem: Problem,
     recipe: Recipe | None = None,
     *,
+    tolerance: float | None = None,
     seed: int | Sequence[int] = 0,
     windows: int = 1,
     warm: bool = False,
@@ -35,7 +38,9 @@ def solve(
 
     Arguments:
         problem: what to solve.
-        recipe: how; a good one by default.
+        recipe: how. Without one, the output layers of a sum of products of polynomials are solved for, refined until the estimated error
+            is below `tolerance` (see `separax.automatic`); a network is trained where that cannot be done.
+        tolerance: the relative L2 error that would do, 1e-4 if it is not given; only without a recipe, which says itself how far to go.
         seed: of the random numbers; several seeds are trained at once and give an `Ensemble`.
         windows: cut the time axis into so many windows and solve one after the other, each from the state the last one ended
             with: for what changes too much over the whole interval for one network. A recipe's steps are those of a window.
@@ -52,8 +57,10 @@ def solve(
         raise InputError(
             f"solve: problem must be a Problem, got {problem!r}: write sx.solve(sx.Problem(box, residual, conditions))"
         )
-    recipe = Recipe() if recipe is None else recipe
-    if not isinstance(recipe, Recipe):
+    if tolerance is not None and recipe is not None:
+        raise InputError("solve: tolerance is for solving without a recipe, which says itself how far to go: leave one of the two out")
+    wanted = TOLERANCE if tolerance is None else finite("solve: tolerance", tolerance, positive=True)
+    if recipe is not None and not isinstance(recipe, Recipe):
         raise InputError(f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)")
     if callback is not None and not callable(callback):
         raise InputError(f"solve: callback must be a function of step, steps, loss, error and rate, got {callback!r}")
@@ -63,6 +70,14 @@ def solve(
     seeds = [whole("seed", s, 0) for s in (seed if isinstance(seed, Iterable) else [seed])]
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
+    alone = recipe is None and not several and whole("windows", windows) == 1
+    if alone and suits(problem):
+        return _refine(problem, wanted, seeds[0], out, resume, progress, callback)
+    if tolerance is not None:
+        raise InputError(
+            "solve: tolerance is for one seed, one window of time and conditions that can be solved for (no soft Periodic): leave it out, or them"
+        )
+    recipe = Recipe() if recipe is None else recipe
     if whole("windows", windows) > 1:
         return march(problem, recipe, windows, warm, seeds if several else seeds[0], out, resume, progress, callback)
     with jax.enable_x64(True):
@@ -73,3 +88,27 @@ def solve(
             session = Session(Programs(trainer), seeds, run, interrupt)
             session.go(lambda **now: [report(**now) for report in (shown, callback) if report is not None])
         return session.finish()
+
+
+def _refine(
+    problem: Problem,
+    tolerance: float,
+    seed: int,
+    out: str | os.PathLike[str] | None,
+    resume: bool,
+    progress: bool | None,
+    callback: Update | None,
+) -> Solution:
+    """`solve` without a recipe. A run that is resumed begins again: its levels take seconds."""
+    with jax.enable_x64(True):
+        asked = settings(problem, Recipe(), [seed]) | {"recipe": f"automatic, tolerance {tolerance:g}", "points": None, "steps": None}
+        run = Run(out, asked, resume) if out is not None else None
+        with display(problem.name, progress) as shown, Interrupt() as interrupt:
+            found = automatic(
+                problem, tolerance, seed, lambda **now: [report(**now) for report in (shown, callback) if report is not None], interrupt
+            )
+        if run is not None:
+            found.run_dir = run.path
+            run.save_history(found.history)
+            run.save_record(record(found))
+        return found

@@ -1,0 +1,178 @@
+"""What `solve` does without a recipe: sums of products of polynomials, solved for, refined until the error is small enough.
+
+    level ─► Solve ─► how much do the last functions of each axis matter? is anything left of the residual? ─► next level
+
+Every level begins with the solution of the one before. Which axes get more functions, and whether there are more products, follows
+from what the last level left. The error is estimated from how far the solution moved between two levels, carried on in
+proportion to what is left of the residual; the two are proportional as long as the problem is well posed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+import equinox as eqx
+
+from .domain import GaussLegendre
+from .loss import Loss, Model
+from .networks import SPINN, SeparableNetwork
+from .optimisers import Solve
+from .problem import Problem
+from .recipe import Recipe
+from .session import Interrupt, Programs, Session, Window, check_memory
+from .solution import Solution, error_lattice, on_host
+from .training import Trainer
+
+TOLERANCE = 1e-4
+FUNCTIONS = (48, 24, 16, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
+RANKS = (1, 8, 6, 6, 6, 6, 6)
+LEVELS = 6
+STEPS = 40
+MOST = 6_000  # coefficients: the matrix of their normal equations is factored in seconds
+MATTERS = 0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
+SAFE = 100.0  # how much larger than its residual, both relative, an error is thought to be where only one level was needed
+
+
+@dataclass(frozen=True)
+class Level:
+    """What was tried and what came out: `estimate` of the relative L2 error, `left` of the residual as a part of what it was for u = 0,
+    and by axis how much the last of its functions matter."""
+
+    functions: dict[str, int]
+    rank: int
+    left: float
+    tails: dict[str, float]
+    estimate: float
+    seconds: float
+
+
+def suits(problem: Problem) -> bool:
+    """Whether the output layers of a problem can be solved for."""
+    return problem.box.dimension <= len(FUNCTIONS) and not any(term.condition.jump for term in problem.terms)
+
+
+def recipe_for(problem: Problem, functions: Mapping[str, int], rank: int) -> Recipe:
+    periodic = [functions[a] // 2 for a in problem.box.axes if a in problem.periodic]
+    network = SPINN(rank=rank, depth=0, body="mlp", functions=dict(functions), frequencies=max(periodic, default=1))
+    points = {a: n + max(4, n // 3) for a, n in functions.items()}
+    return Recipe(network, points, optimiser=Solve(STEPS), sampler=GaussLegendre(), precision="float64")
+
+
+def automatic(problem: Problem, tolerance: float, seed: int, report: Callable[..., Any], interrupt: Interrupt) -> Solution:
+    """The solution of the last level, with the `levels` and its `estimate`."""
+    dimension = problem.box.dimension
+    functions = dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1])
+    rank, params, levels, found = RANKS[dimension - 1], None, [], None
+    for number in range(LEVELS):
+        recipe = recipe_for(problem, functions, rank)
+        trainer = Trainer(Loss(problem, recipe))
+        check_memory(trainer)
+        started = params if params is None else _begun(problem, recipe, found.model, seed + number)
+        session = Session(Programs(trainer), [seed], None, interrupt, Window(problem, 0, 0.0, {}, started))
+        done = number * STEPS
+        session.go(lambda step, steps, done=done, **now: report(step=done + step, steps=LEVELS * STEPS, **now))
+        before, found = found, session.finish()
+        assert isinstance(found, Solution)  # one seed
+        params = session.state.best
+        left = math.sqrt(found.best_loss / _at_zero(trainer, session.state))
+        tails = _tails(found)
+        estimate = _estimate(before, found, levels, left)
+        levels.append(Level(dict(functions), rank, left, tails, estimate, found.timing.compile_seconds + found.timing.train_seconds))
+        found.levels, found.estimate = tuple(levels), estimate
+        if estimate <= tolerance or interrupt.asked:
+            break
+        functions, rank = _refined(problem, levels[-1], tolerance)
+        if dimension * (max(functions.values()) + 1) * rank * len(problem.fields) > MOST:
+            break
+    assert found is not None  # there is one level at least
+    return found
+
+
+def _estimate(before: Solution | None, found: Solution, levels: list[Level], left: float) -> float:
+    if before is None:
+        return SAFE * left if SAFE * left < 1e-8 else math.inf  # one level alone says nothing of what it does not resolve
+    lattice = error_lattice(found.problem, 2**15)
+    moved = found.relative_l2(before(lattice) if len(found.problem.outputs) == 1 else dict(before(lattice)), **_by_axis(lattice))
+    # the last level's error, and by how much the residual has shrunk since
+    return moved * min(1.0, left / max(levels[-1].left, 1e-300))
+
+
+def _by_axis(lattice: Any) -> dict[str, Any]:
+    return dict(zip(lattice.axes, lattice.coordinates))
+
+
+def _at_zero(trainer: Trainer, state: Any) -> float:
+    """The loss of u = 0: the size of what is to be met."""
+    zero = jnp.zeros_like(state.best)
+    return max(float(jax.jit(trainer._on_unseen)(zero, state)), 1e-300)
+
+
+def _tails(found: Solution) -> dict[str, float]:
+    """By axis: the relative change of the solution where the last sixth of its functions is left out."""
+    network = found.model.network
+    assert isinstance(network, SeparableNetwork)
+    with jax.enable_x64(True), on_host():
+        lattice = error_lattice(found.problem, 2**14)
+        features = network.features(tuple(jnp.asarray(c) for c in lattice.coordinates), 0)
+        whole = _values(features, network.coefficients)
+        size = float(jnp.linalg.norm(whole))
+        out = {}
+        for i, (axis, known) in enumerate(zip(found.problem.box.axes, network.axes)):
+            last = known.inputs - max(2, known.inputs // 6)
+            cut = network.coefficients.at[i, :, last : known.inputs].set(0.0)
+            out[axis] = float(jnp.linalg.norm(_values(features, cut) - whole)) / max(size, 1e-300)
+    return out
+
+
+def _values(features: Any, coefficients: Array) -> Array:
+    factors = [jnp.einsum("cnf,cfr->cnr", f[:, 0], c) for f, c in zip(features, coefficients)]
+    letters = "abdefgh"[: len(factors)]
+    return jnp.einsum(f"{','.join(f'c{a}r' for a in letters)}->c{letters}", *factors)
+
+
+def _refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str, int], int]:
+    """More functions along the axes where they are missed; more products where they are not, or where that is all there is."""
+    most = max(level.tails.values())
+    short = {a for a, tail in level.tails.items() if tail > max(MATTERS * tolerance, 0.1 * most)}
+    functions = {a: math.ceil(1.5 * n) if a in short else n for a, n in level.functions.items()}
+    resolved = most < 0.3 * level.left or not short
+    rank = level.rank if problem.box.dimension == 1 else math.ceil(1.5 * level.rank) if resolved else level.rank + 2
+    return functions, rank
+
+
+def _begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
+    """Parameters of a larger network that is the smaller one, but for small new products."""
+    with jax.enable_x64(True):
+        new = Model.build(problem, recipe, jax.random.key(seed))
+        old, fresh = model.network, new.network
+        assert isinstance(old, SeparableNetwork)
+        assert isinstance(fresh, SeparableNetwork)
+        rank = old.coefficients.shape[-1]
+        sizes = np.asarray(jnp.linalg.norm(old.coefficients, axis=2).mean(-1))  # axes, components
+        started = 1e-2 * fresh.coefficients * sizes[:, :, None, None]
+        started = started.at[..., :rank].set(0.0)
+        for i, axis in enumerate(old.axes):
+            started = started.at[i, :, : axis.inputs, :rank].set(old.coefficients[i, :, : axis.inputs])
+        started = started.at[:, :, -1, :rank].set(old.coefficients[:, :, -1])
+        if any(a.frequencies for a in old.axes):  # sines and cosines stand one after the other, not in order of frequency
+            started = _periodic(started, old, fresh, rank)
+        return ravel_pytree(eqx.filter(Model(fresh.with_coefficients(started), model.unknowns), eqx.is_array))[0]
+
+
+def _periodic(started: Array, old: SeparableNetwork, fresh: SeparableNetwork, rank: int) -> Array:
+    for i, (a, b) in enumerate(zip(old.axes, fresh.axes)):
+        if a.frequencies:
+            had, has = a.frequencies, b.frequencies
+            started = started.at[i, :, :-1, :rank].set(0.0)
+            started = started.at[i, :, : 1 + had, :rank].set(old.coefficients[i, :, : 1 + had])
+            started = started.at[i, :, 1 + has : 1 + has + had, :rank].set(old.coefficients[i, :, 1 + had : 1 + 2 * had])
+    return started
