@@ -14,13 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
-
-import equinox as eqx
 
 from .domain import GaussLegendre
 from .loss import Loss, Model
@@ -71,22 +70,25 @@ def automatic(problem: Problem, tolerance: float, seed: int, report: Callable[..
     """The solution of the last level, with the `levels` and its `estimate`."""
     dimension = problem.box.dimension
     functions = dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1])
-    rank, params, levels, found = RANKS[dimension - 1], None, [], None
+    rank, levels = RANKS[dimension - 1], []
+    found: Solution | None = None
     for number in range(LEVELS):
         recipe = recipe_for(problem, functions, rank)
         trainer = Trainer(Loss(problem, recipe))
         check_memory(trainer)
-        started = params if params is None else _begun(problem, recipe, found.model, seed + number)
+        started = None if found is None else _begun(problem, recipe, found.model, seed + number)
         session = Session(Programs(trainer), [seed], None, interrupt, Window(problem, 0, 0.0, {}, started))
         done = number * STEPS
         session.go(lambda step, steps, done=done, **now: report(step=done + step, steps=LEVELS * STEPS, **now))
-        before, found = found, session.finish()
-        assert isinstance(found, Solution)  # one seed
-        params = session.state.best
+        before, last = found, session.finish()
+        assert isinstance(last, Solution)  # one seed
+        found = last
         left = math.sqrt(found.best_loss / _at_zero(trainer, session.state))
         tails = _tails(found)
         estimate = _estimate(before, found, levels, left)
-        levels.append(Level(dict(functions), rank, left, tails, estimate, found.timing.compile_seconds + found.timing.train_seconds))
+        levels.append(
+            Level(dict(functions), rank, left, tails, estimate, found.timing.compile_seconds + found.timing.train_seconds)
+        )
         found.levels, found.estimate = tuple(levels), estimate
         if estimate <= tolerance or interrupt.asked:
             break

@@ -24,7 +24,7 @@ app = typer.Typer(
 )
 Problem = Annotated[str, typer.Argument(help="A problem of the catalogue; `separax list` shows them.", show_default=False)]
 RecipeName = Annotated[str, typer.Option("--recipe", help="best, or paper to follow the paper.")]
-Network = Annotated[str, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.")]
+Network = Annotated[str | None, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.", show_default="the recipe's")]
 Points = Annotated[int | None, typer.Option(help="Points per axis.", show_default="the recipe's")]
 Precision = Annotated[str | None, typer.Option(help="float32 or float64.", show_default="the recipe's")]
 
@@ -32,7 +32,7 @@ Precision = Annotated[str | None, typer.Option(help="float32 or float64.", show_
 def prepared(
     problem: str,
     recipe: str,
-    network: str,
+    network: str | None,
     points: int | None,
     steps: int | None,
     precision: str | None,
@@ -45,8 +45,8 @@ def prepared(
 
     entry = find(problem)
     found, base = entry.make(recipe, network, None if initial is None else load_flow(initial, project))
-    changes = {k: v for k, v in {"points": points, "precision": precision}.items() if v is not None}
-    how = dataclasses.replace(base, **changes)
+    base = base if points is None else base.with_points(points)
+    how = base if precision is None else dataclasses.replace(base, precision=precision)
     return found, how if steps is None else how.with_steps(steps)
 
 
@@ -67,7 +67,7 @@ def list_() -> None:
 def solve(
     problem: Problem,
     recipe: RecipeName = "best",
-    network: Network = "spinn-mod",
+    network: Network = None,
     points: Points = None,
     steps: Annotated[int | None, typer.Option(help="Steps of the optimiser.", show_default="the recipe's")] = None,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
@@ -148,7 +148,7 @@ def summary(result: dict[str, Any], page: Path) -> None:
 def bench(
     problem: Problem = "helmholtz",
     recipe: RecipeName = "best",
-    network: Network = "spinn-mod",
+    network: Network = None,
     points: Points = None,
     seeds: Annotated[int, typer.Option(help="Also time this many seeds trained at once.")] = 1,
     precision: Precision = None,

@@ -305,7 +305,7 @@ class Loss:
         values = field._values()
         if isinstance(place, Lattice):
             lower = Lattice(
-                weights=dict(zip(place.axes, place.weights)) | {term.axis: None},
+                weights={a: w for a, w in zip(place.axes, place.weights) if a != term.axis},
                 **{a: c[:1] if a == term.axis else c for a, c in zip(place.axes, place.coordinates)},
             )
             return Part(term.name, lower, jnp.diff(values, axis=place.axes.index(term.axis)), 1.0)

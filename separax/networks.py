@@ -397,4 +397,6 @@ def network_name(network: SPINN | PINN) -> str:
         raise InputError(
             f"network must be a SPINN or a PINN, got {network!r}: write network=sx.SPINN(rank=32, width=64, depth=4)"
         )
+    if network.depth == 0:
+        return "spinn-spectral"  # without hidden layers there is nothing neural in it
     return type(network).__name__.lower() + ("-mod" if network.body == "modified" else "")

@@ -36,6 +36,7 @@ from .separable import PRECISION, add_up
 from .sources import Place, Rows, highest
 
 Coefficients = Float[Array, "axes components features rank"]
+DENSE = 2e9  # operations that are sooner done the plain way than compiled in a cleverer one
 SMALLEST = 1e-12  # of features that are told apart, as a part of the largest
 TINY = 1e-300
 einsum = functools.partial(jnp.einsum, precision=PRECISION)
@@ -192,6 +193,13 @@ def _on_lattice(linear: Linear, coefficients: Coefficients) -> tuple[Array, Arra
             out.append(einsum("ncor,conf->cfr", one, own[i]).ravel())
         return jnp.concatenate(out)
 
+    if linear.left.size * coefficients.size**2 < DENSE:
+        rest = "xyzwvutsqp"[:axes]
+        places = [rest[: i + 1] + "n" + rest[i + 1 :] for i in range(axes)]
+        made = [einsum(f"{p}cor,conf->{p}cfr", e, f).reshape(linear.left.size, -1) for p, e, f in zip(places, spread, own)]
+        jacobian = jnp.concatenate(made, 1)
+        towards = [jacobian.T @ other.ravel() for other in (linear.left, *linear.unknowns)]
+        return towards[0], jnp.matmul(jacobian.T, jacobian, precision=PRECISION), towards[1:]
     blocks = [[jnp.zeros((size, size), coefficients.dtype)] * axes for _ in range(axes)]
     for i in range(axes):
         for k in range(i, axes):
@@ -289,6 +297,13 @@ class Layers:
             return jnp.where(kept, turned.T / jnp.where(kept, sizes, 1.0), 0.0)
 
         return jnp.stack([jax.vmap(one)(features) for features in self._features(params)])
+
+    def within(self, params: Array, basis: Array) -> Array:
+        network = self._model(params).network
+        assert isinstance(network, SeparableNetwork)
+        factors = [einsum("cnf,cfr->cnr", f, c) for f, c in zip(self._features(params), network.coefficients)]
+        orthonormal = [einsum("cnf,cfg->cng", f, b) for f, b in zip(self._features(params), basis)]
+        return jnp.stack([einsum("cng,cnr->cgr", o, f) for o, f in zip(orthonormal, factors)]).ravel()
 
     def moved(self, params: Array, step: Array) -> Array:
         model = self._model(params)

@@ -18,6 +18,7 @@ from .problem import Problem
 
 POINTS = (256, 64, 32, 16, 10, 8, 6)  # per axis, for one to seven axes: about as many in all
 STEPS = 20_000
+FUNCTIONS_PER_POINT = 0.8
 LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
 PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64}
 
@@ -149,6 +150,14 @@ class Recipe:
     def total_steps(self) -> int:
         return self.stages[-1].end
 
+    def with_points(self, points: int | Mapping[str, int] | Sequence[int]) -> Recipe:
+        """The same with so many points per axis, and no more polynomials along an axis than they can tell apart."""
+        network = self.network
+        if isinstance(network, SPINN) and network.functions and isinstance(points, int):
+            fewer = {axis: min(n, max(1, int(FUNCTIONS_PER_POINT * points))) for axis, n in network.functions}
+            network = replace(network, functions=tuple(fewer.items()))
+        return replace(self, network=network, points=points)
+
     def with_steps(self, total: int) -> Recipe:
         """The same with `total` steps in all: every optimiser's part becomes longer or shorter alike."""
         total = whole("steps", total, len(self.optimisers))
@@ -172,6 +181,18 @@ class Recipe:
         """Points per axis."""
         return box.counts(POINTS[min(box.dimension, len(POINTS)) - 1] if self.points is None else self.points)
 
+    def _check_resolved(self, problem: Problem) -> None:
+        """With fewer points than polynomials, residuals would vanish at the points and nowhere else."""
+        assert isinstance(self.network, SPINN)  # `Solve` has no other
+        numbers = dict(self.network.functions)
+        for axis, points in self.counts(problem.box).items():
+            functions = numbers.get(axis, numbers.get(None, 0))
+            if axis not in problem.periodic and functions >= points:
+                raise InputError(
+                    f"points: {points} along {axis} cannot tell {functions} polynomials apart: use more than there are functions, e.g."
+                    f" points={functions + functions // 3}, or fewer functions"
+                )
+
     def check(self, problem: Problem) -> None:
         """Refuses what does not fit the problem."""
         self.counts(problem.box)
@@ -182,6 +203,8 @@ class Recipe:
                 )
         for stage in self.stages:
             stage.optimiser.transform(stage.steps)
+            if stage.optimiser.solves:
+                self._check_resolved(problem)
             if stage.optimiser.solves and any(term.condition.jump for term in problem.terms):
                 raise InputError(
                     "optimiser: Solve cannot join two faces: build a Periodic condition in (hard=True), or use sx.BFGS"

@@ -14,8 +14,8 @@ from .marching import march
 from .problem import Problem
 from .progress import Update, display
 from .recipe import Recipe
-from .runs import Run
 from .report.record import record
+from .runs import Run
 from .session import Interrupt, Programs, Session, check_memory, settings
 from .solution import Ensemble, Solution
 from .training import Trainer
@@ -58,7 +58,9 @@ def solve(
             f"solve: problem must be a Problem, got {problem!r}: write sx.solve(sx.Problem(box, residual, conditions))"
         )
     if tolerance is not None and recipe is not None:
-        raise InputError("solve: tolerance is for solving without a recipe, which says itself how far to go: leave one of the two out")
+        raise InputError(
+            "solve: tolerance is for solving without a recipe, which says itself how far to go: leave one of the two out"
+        )
     wanted = TOLERANCE if tolerance is None else finite("solve: tolerance", tolerance, positive=True)
     if recipe is not None and not isinstance(recipe, Recipe):
         raise InputError(f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)")
@@ -101,11 +103,19 @@ def _refine(
 ) -> Solution:
     """`solve` without a recipe. A run that is resumed begins again: its levels take seconds."""
     with jax.enable_x64(True):
-        asked = settings(problem, Recipe(), [seed]) | {"recipe": f"automatic, tolerance {tolerance:g}", "points": None, "steps": None}
+        asked = settings(problem, Recipe(), [seed]) | {
+            "recipe": f"automatic, tolerance {tolerance:g}",
+            "points": None,
+            "steps": None,
+        }
         run = Run(out, asked, resume) if out is not None else None
         with display(problem.name, progress) as shown, Interrupt() as interrupt:
             found = automatic(
-                problem, tolerance, seed, lambda **now: [report(**now) for report in (shown, callback) if report is not None], interrupt
+                problem,
+                tolerance,
+                seed,
+                lambda **now: [report(**now) for report in (shown, callback) if report is not None],
+                interrupt,
             )
         if run is not None:
             found.run_dir = run.path

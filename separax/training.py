@@ -40,6 +40,7 @@ from .recipe import LOOK
 
 ROUND = 100  # steps between two syncs with the host
 UNSEEN = 2**30  # a number that no draw of a run reaches
+QUICKLY = {"xla_gpu_autotune_level": "0"}  # a solve takes few steps: trying out kernels for them takes longer than they do
 HELD = 20_000  # steps of history a launch can hold
 
 
@@ -273,7 +274,7 @@ class Trainer:
         started = time.perf_counter()
         launch = self._launch if self.seeds is None else jax.vmap(self._launch, in_axes=(0, None))
         lowered = jax.jit(launch, donate_argnums=0).lower(state, jnp.zeros((), jnp.int32))
-        program = lowered.compile()
+        program = lowered.compile(QUICKLY if self.stage.optimiser.solves and jax.default_backend() == "gpu" else None)
         return Compiled(program, time.perf_counter() - started, memory(program))
 
 

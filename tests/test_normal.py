@@ -83,9 +83,11 @@ def dense(loss, model, places):
     return *jax.jit(lambda p: (roots(p), jax.jacfwd(roots)(p)))(flat), flat
 
 
+@pytest.mark.parametrize("plain", [0.0, 1e12])  # never, or always the plain way
 @pytest.mark.parametrize("make", [system, disc])
 @pytest.mark.parametrize("network", ["polynomials", "hidden layers"])
-def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network):
+def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, plain, monkeypatch):
+    monkeypatch.setattr("separax.normal.DENSE", plain)
     recipe = spectral()
     if network == "hidden layers":
         recipe = sx.Recipe(

@@ -14,7 +14,7 @@ from ..fields import laplacian
 from ..networks import NETWORKS
 from ..problem import Problem
 from ..recipe import Recipe
-from .entry import Entry, paper_recipe, quasi_newton, small_pointwise
+from .entry import Entry, paper_recipe, quasi_newton, small_pointwise, solved
 
 
 def exact(t, v, w, x, y, z):
@@ -38,4 +38,4 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     return quasi_newton(NETWORKS[network](rank=8, width=12, depth=2), 6, 500, 1_500, emphasis=10.0)
 
 
-DIFFUSION_5D = Entry("diffusion-5d", "u_t = Δu", "5+1 axes, polynomial solution", problem, recipe)
+DIFFUSION_5D = Entry("diffusion-5d", "u_t = Δu", "5+1 axes, polynomial solution", problem, recipe, solved=solved(7, 3, 4, 60))

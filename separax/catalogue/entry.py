@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..domain import GaussLegendre, Sampler, Uniform
 from ..errors import InputError, one_of
 from ..flows import Flow
 from ..networks import NETWORKS, PINN, SPINN
-from ..optimisers import BFGS, Adam
+from ..optimisers import BFGS, Adam, Solve
 from ..problem import Problem
 from ..recipe import Recipe
 
@@ -26,14 +27,19 @@ class Entry:
     problem: Callable[..., Problem]
     recipe: Callable[[str, str], Recipe]
     windows: int = 1  # of time
+    solved: Recipe | None = None  # what `best` means if no network is named: output layers solved for
     takes_flow: bool = False  # whether `problem` can begin from a `Flow`
 
-    def make(self, recipe: str = "best", network: str = "spinn-mod", flow: Flow | None = None) -> tuple[Problem, Recipe]:
+    def make(self, recipe: str = "best", network: str | None = None, flow: Flow | None = None) -> tuple[Problem, Recipe]:
         one_of("recipe", recipe, RECIPES)
-        one_of("network", network, NETWORKS)
+        if network is not None:
+            one_of("network", network, NETWORKS)
         if flow is not None and not self.takes_flow:
             raise InputError(f"initial: {self.name} does not begin from a flow: leave it out, or solve navier-stokes")
-        return self.problem(recipe) if flow is None else self.problem(recipe, flow), self.recipe(recipe, network)
+        problem = self.problem(recipe) if flow is None else self.problem(recipe, flow)
+        if recipe == "best" and network is None and self.solved is not None:
+            return problem, self.solved
+        return problem, self.recipe(recipe, network or "spinn-mod")
 
 
 def paper_network(name: str, rank: int = 32) -> SPINN | PINN:
@@ -72,6 +78,13 @@ def paper_recipe(
 def small_pointwise(name: str, points: int = 16) -> Recipe:
     """A pointwise network that a laptop can train: what `best` means for a baseline."""
     return Recipe(NETWORKS[name](width=64, depth=4), points, 10_000, Adam(2e-3, "cosine"))
+
+
+def solved(rank: int, functions: int | Mapping[str, int], points: int | Mapping[str, int], steps: int, **options: Any) -> Recipe:
+    """Sums of products of polynomials, whose coefficients are solved for on a rule of quadrature: nothing in it is neural."""
+    network = SPINN(rank=rank, depth=0, body="mlp", functions=functions)
+    rule = options.pop("sampler", GaussLegendre())
+    return Recipe(network, points, optimiser=Solve(steps), sampler=rule, precision="float64", **options)
 
 
 def quasi_newton(

@@ -19,7 +19,7 @@ from ..networks import NETWORKS
 from ..optimisers import Adam
 from ..problem import Problem
 from ..recipe import Recipe
-from .entry import Entry, paper_recipe, small_pointwise
+from .entry import Entry, paper_recipe, small_pointwise, solved
 
 
 def exact(t, x, y):
@@ -51,4 +51,12 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     )
 
 
-KLEIN_GORDON = Entry("klein-gordon", "u_tt - Δu + u² = f", "2+1 axes, t in [0, 10], manufactured", problem, recipe)
+KLEIN_GORDON = Entry(
+    "klein-gordon",
+    "u_tt - Δu + u² = f",
+    "2+1 axes, t in [0, 10], manufactured",
+    problem,
+    recipe,
+    # it oscillates along t and is linear along x and y
+    solved=solved(6, {"t": 36, "x": 6, "y": 6}, {"t": 48, "x": 10, "y": 10}, 40),
+)

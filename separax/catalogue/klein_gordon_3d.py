@@ -18,7 +18,7 @@ from ..fields import laplacian
 from ..networks import NETWORKS
 from ..problem import Problem
 from ..recipe import Recipe
-from .entry import Entry, paper_recipe, quasi_newton, small_pointwise
+from .entry import Entry, paper_recipe, quasi_newton, small_pointwise, solved
 
 
 def exact(t, x, y, z):
@@ -48,4 +48,11 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     return quasi_newton(NETWORKS[network](rank=8, width=20, depth=2), points, 1_000, 3_000)
 
 
-KLEIN_GORDON_3D = Entry("klein-gordon-3d", "u_tt - Δu + u² = f", "3+1 axes, t in [0, 10], manufactured", problem, recipe)
+KLEIN_GORDON_3D = Entry(
+    "klein-gordon-3d",
+    "u_tt - Δu + u² = f",
+    "3+1 axes, t in [0, 10], manufactured",
+    problem,
+    recipe,
+    solved=solved(6, {"t": 28, "x": 4, "y": 4, "z": 4}, {"t": 36, "x": 7, "y": 7, "z": 7}, 50),
+)

@@ -22,7 +22,7 @@ from ..networks import NETWORKS
 from ..optimisers import Adam
 from ..problem import Problem
 from ..recipe import Recipe
-from .entry import Entry, quasi_newton, small_pointwise
+from .entry import Entry, quasi_newton, small_pointwise, solved
 
 VISCOSITY = 0.05
 LENGTH = 2 * jnp.pi
@@ -124,5 +124,10 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
 
 
 NAVIER_STOKES_3D = Entry(
-    "navier-stokes-3d", "ω_t + (u·∇)ω = (ω·∇)u + νΔω + F", "3+1 axes, three components, Taylor-Green vortex", problem, recipe
+    "navier-stokes-3d",
+    "ω_t + (u·∇)ω = (ω·∇)u + νΔω + F",
+    "3+1 axes, three components, Taylor-Green vortex",
+    problem,
+    recipe,
+    solved=solved(2, {"t": 12, "x": 26, "y": 26, "z": 18}, {"t": 16, "x": 32, "y": 32, "z": 24}, 40),
 )
