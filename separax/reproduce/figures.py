@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..report.figures import COLOURS, new_figure
-from ..report.page import png
+from ..report.figures import COLOURS, new_figure, png
 from ..runs import write
 from .published import Published
 from .records import Record
