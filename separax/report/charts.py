@@ -16,7 +16,7 @@ import numpy as np
 
 from .cuts import Picture
 
-WIDTH, HEIGHT = 400, 260
+WIDTH, NARROW, HEIGHT = 400, 280, 260
 LEFT, RIGHT, TOP, BOTTOM = 58, 10, 12, 40
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2 1 2", "1 2")
 STYLES = 7
@@ -71,7 +71,9 @@ def decades(low: float, high: float) -> list[float]:
     return [10.0**i for i in range(first, last + 1, every)]
 
 
-def chart(series: Sequence[Series], across: str, up: str, log: bool = False, title: str = "", named: bool = True) -> str:
+def chart(
+    series: Sequence[Series], across: str, up: str, log: bool = False, title: str = "", named: bool = True, width: int = WIDTH
+) -> str:
     """Lines in one frame, as a figure with its legend below."""
     drawn = [(s, *thinned(s.x, s.y, log)) for s in series]
     drawn = [(i, s, x, y) for i, (s, x, y) in enumerate(drawn) if len(x)]
@@ -85,7 +87,7 @@ def chart(series: Sequence[Series], across: str, up: str, log: bool = False, tit
         spare = 0.05 * (high - low) or 0.5
         low, high = low - spare, high + spare
     high_x = high_x if high_x > low_x else low_x + 1
-    inner_x, inner_y = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
+    inner_x, inner_y = width - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def at_x(x: np.ndarray | float) -> np.ndarray:
         return LEFT + (np.asarray(x) - low_x) / (high_x - low_x) * inner_x
@@ -97,9 +99,9 @@ def chart(series: Sequence[Series], across: str, up: str, log: bool = False, tit
     marks = []
     for value in decades(low, high) if log else ticks(low, high, 5):
         y = float(at_y(value))
-        marks.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        marks.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{width - RIGHT}"/>')
         marks.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_tick(value, log)}</text>')
-    for value in ticks(low_x, high_x, 5):
+    for value in ticks(low_x, high_x, width // 80):
         x = float(at_x(value))
         marks.append(f'<path class="grid" d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
         marks.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{_thousands(value)}</text>')
@@ -107,13 +109,13 @@ def chart(series: Sequence[Series], across: str, up: str, log: bool = False, tit
         f'<path class="line s{i % STYLES}" stroke-dasharray="{DASHES[i % STYLES]}" d="{_path(at_x(x), at_y(y))}"/>'
         for i, _, x, y in drawn
     ]
-    frame = f'<path class="frame" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>'
+    frame = f'<path class="frame" d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{width - RIGHT}"/>'
     words = (
         f'<text x="{LEFT + inner_x / 2}" y="{HEIGHT - 6}" text-anchor="middle">{escape(across)}</text>'
         f'<text transform="translate(13 {TOP + inner_y / 2}) rotate(-90)" text-anchor="middle">{escape(up)}</text>'
     )
     name = escape(title or f"{up} against {across}", quote=True)
-    svg = f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{name}">{"".join(marks)}{frame}{"".join(lines)}{words}</svg>'
+    svg = f'<svg class="chart" viewBox="0 0 {width} {HEIGHT}" role="img" aria-label="{name}">{"".join(marks)}{frame}{"".join(lines)}{words}</svg>'
     caption = f"<figcaption>{escape(title)}</figcaption>" if title else ""
     return f"<figure>{caption}{svg}{legend([(i, s.label) for i, s, *_ in drawn]) if named and len(drawn) > 1 else ''}</figure>"
 
@@ -187,6 +189,7 @@ def panel(picture: Picture, values: np.ndarray, low: float, high: float, colours
 
 def colour_bar(low: float, high: float, colours: str, label: str) -> str:
     """A scale shared by several pictures."""
+    low, high = (0.0 if abs(end) < 1e-6 * (high - low) else float(f"{end:.3g}") for end in (low, high))
     gradient = image(np.linspace(0, 1, 128)[:, None], 0, 1, colours)
     return (
         f'<div class="scale"><span>{escape(label)}</span><span>{number(low).replace("-", "−")}</span>'

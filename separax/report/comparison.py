@@ -50,8 +50,9 @@ def render(runs: Runs, folder: Path) -> str:
     curves += chart(losses, "step", "loss", log=True, title="Loss")
     many = f'<p class="note">Lines repeat after {STYLES}.</p>' if len(runs) > STYLES else ""
     same = "Losses of runs with different weights or points do not compare; errors do." if len(problems) == 1 else ""
+    lead = f'<p class="lead">{escape(", ".join(problems))}</p>' if len(problems) > 1 else ""
     body = (
-        f'<h1>{escape(title)}</h1><p class="lead">{escape(", ".join(problems))}</p>{equation}'
+        f"<h1>{escape(title)}</h1>{lead}{equation}"
         f'<h2>Runs</h2><div class="wide">{table(names, solutions, records, folder)}</div>'
         f'<h2>Training</h2><p class="note">{same}</p><div class="charts">{curves}</div>{many}'
     )

@@ -35,7 +35,7 @@ class Cut:
 class Picture:
     """A field on the shown axes, and the reference there, where it is known."""
 
-    field: str
+    field: str  # "" where it has no name: an operator applied to a field
     held: dict[str, float]
     axes: dict[str, np.ndarray]  # coordinates of the shown axes
     values: np.ndarray
@@ -154,7 +154,7 @@ def outputs(view: View) -> tuple[str, ...]:
     with jax.enable_x64(True):
         unknowns = {k: jnp.asarray(v, jnp.float64) for k, v in view.model.unknowns.items()}
         names = tuple(view._expressions(view.problem.field_map(tracer), coordinates, unknowns))
-    return names if names != ("",) else ("value",)
+    return names
 
 
 def values_on(view: View, field: str, coordinates: Mapping[str, Any]) -> np.ndarray:

@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.polynomial.chebyshev import chebval
 from scipy.fft import dct
 
 from ..fields import Field, Key
@@ -100,18 +101,18 @@ def series(window: Solution, needed: Sequence[Array]) -> dict[Array, np.ndarray]
 def lengths(
     found: Mapping[Array, np.ndarray], outputs: Mapping[str, Output], scales: Mapping[str, float], tolerance: float
 ) -> list[int]:
-    """How many coefficients each axis needs: the error that cutting its series leaves, the other factors at their largest,
+    """How many coefficients each axis needs: what cutting its series leaves out, times the usual size of the other factors,
     stays below `tolerance` of the scale of every output."""
     axes = 1 + max(axis for _, axis, _ in found)
-    tails = {k: np.cumsum(np.abs(c[::-1]), axis=0)[::-1] for k, c in found.items()}  # tails[n] bounds what n terms leave out
+    tails = {k: np.sqrt(np.cumsum(c[::-1] ** 2, axis=0)[::-1]) for k, c in found.items()}  # [n]: the size of all but n terms
     needed = [1] * axes
     for name, output in outputs.items():
         errors = np.zeros((axes, NODES))
         for (component, orders), coefficient in output.terms.items():
-            bounds = [tails[component, axis, order] for axis, order in enumerate(orders)]
+            sizes = [tails[component, axis, order] for axis, order in enumerate(orders)]
             for axis in range(axes):
-                others = np.prod([b[0] for i, b in enumerate(bounds) if i != axis], axis=0)
-                errors[axis] += np.sum((coefficient * bounds[axis] * others) ** 2, axis=1)
+                others = np.prod([s[0] for i, s in enumerate(sizes) if i != axis], axis=0)
+                errors[axis] += np.sum((coefficient * sizes[axis] * others) ** 2, axis=1)
         allowed = (tolerance * scales[name]) ** 2
         for axis in range(axes):
             enough = np.flatnonzero(errors[axis] <= allowed)
@@ -129,7 +130,8 @@ def payload(solution: Solution) -> dict[str, Any] | None:
     needed = sorted({(c, axis, order) for o in outputs.values() for c, orders in o.terms for axis, order in enumerate(orders)})
     scales = {k: max(map(abs, ranges[k])) or 1.0 for k in outputs}
     every = [series(window, needed) for window in windows]
-    tolerance, counts = _that_fit(every, outputs, scales)
+    counts = _that_fit(every, outputs, scales)
+    error = max(measured(w, f, c, outputs, scales) for w, f, c in zip(windows, every, counts))
     numbers, tables, offset = [], [], 0
     for window, found, count in zip(windows, every, counts):
         arrays = []
@@ -153,7 +155,7 @@ def payload(solution: Solution) -> dict[str, Any] | None:
             for k, o in outputs.items()
         ],
         "rank": every[0][needed[0]].shape[1],
-        "tolerance": tolerance,
+        "error": error,
         "windows": tables,
         "mask": mask(problem),
         "numbers": base64.b64encode(b"".join(n.tobytes() for n in numbers)).decode(),
@@ -162,8 +164,8 @@ def payload(solution: Solution) -> dict[str, Any] | None:
 
 def _that_fit(
     every: Sequence[Mapping[Array, np.ndarray]], outputs: Mapping[str, Output], scales: Mapping[str, float]
-) -> tuple[float, list[list[int]]]:
-    """The smallest tolerance whose series fit in a page, and their lengths by window and axis."""
+) -> list[list[int]]:
+    """The lengths of the series by window and axis, for the smallest tolerance with which they fit in a page."""
 
     def size(counts: Sequence[Sequence[int]]) -> int:
         return sum(count[axis] * c.shape[1] for found, count in zip(every, counts) for (_, axis, _), c in found.items())
@@ -171,9 +173,34 @@ def _that_fit(
     for tolerance in TOLERANCES:
         counts = [lengths(found, outputs, scales, tolerance) for found in every]
         if size(counts) <= MOST_NUMBERS:
-            return tolerance, counts
+            return counts
     part = MOST_NUMBERS / size(counts)  # very many windows or products: all series are cut alike
-    return TOLERANCES[-1], [[max(2, int(n * part)) for n in count] for count in counts]
+    return [[max(2, int(n * part)) for n in count] for count in counts]
+
+
+def measured(
+    window: Solution,
+    found: Mapping[Array, np.ndarray],
+    count: Sequence[int],
+    outputs: Mapping[str, Output],
+    scales: Mapping[str, float],
+) -> float:
+    """The largest error of the series that are kept, at random points, relative to the largest value of each output."""
+    box = window.problem.box
+    at = np.random.default_rng(0).uniform(-1, 1, (box.dimension, NODES))
+    places = [box[a][0] + (s + 1) * (box[a][1] - box[a][0]) / 2 for a, s in zip(box.axes, at)]
+    jets = jets_at(window, places, max(order for *_, order in found))
+    kept = {k: chebval(at[k[1]], c[: count[k[1]]].astype(np.float32), tensor=True).T for k, c in found.items()}
+    errors = []
+    for name, output in outputs.items():
+        difference = np.zeros(NODES)
+        for (component, orders), coefficient in output.terms.items():
+            true, ours = np.ones((2, 1, 1))
+            for axis, order in enumerate(orders):
+                true, ours = true * jets[axis][component, order], ours * kept[component, axis, order]
+            difference += coefficient * np.sum(true - ours, axis=1)
+        errors.append(float(np.max(np.abs(difference))) / scales[name])
+    return max(errors)
 
 
 def value_ranges(solution: Solution, names: Sequence[str]) -> dict[str, tuple[float, float]]:

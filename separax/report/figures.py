@@ -148,7 +148,7 @@ def lines(found: Sequence[Picture]) -> Figure:
             named = "reference" if i == 0 else None
             panel.plot(xs[few], picture.reference[few], "x", color=colour, ms=5, label=named)
     if len(found) > 1 or found[0].reference is not None or found[0].where:
-        panel.legend()
+        panel.legend(frameon=False)
     panel.set(xlabel=axis, ylabel=found[0].field)
     panel.margins(x=0)
     panel.grid(alpha=0.25)
@@ -207,7 +207,7 @@ def curves(solution: Solution) -> Figure:
             panels[0].semilogy(history.steps, values, MARKS[i % 4], color=COLOURS[(i + 1) % len(COLOURS)], lw=0.8, label=name)
     panels[0].semilogy(history.steps, history.total, color=COLOURS[0], lw=1.0, label="loss")
     panels[0].set(xlabel="step", ylabel="loss")
-    panels[0].legend()
+    panels[0].legend(frameon=False)
     if known:
         panels[1].semilogy(history.error_steps, history.errors, color=COLOURS[2])
         panels[1].set(xlabel="step", ylabel="relative L2 error")

@@ -23,8 +23,8 @@ TOKEN = re.compile(
 )
 
 
-def mathml(formula: str) -> str:
-    """A formula as a MathML element that stands on its own line. Subscripts follow `_` (`u_xx`, `u_{theta theta}`), powers
+def mathml(formula: str, display: str = "block") -> str:
+    """A formula as a MathML element, on a line of its own ("block") or among words ("inline"). Subscripts follow `_` (`u_xx`, `u_{theta theta}`), powers
     are raised digits or follow `^`; everything is escaped."""
     atoms: list[list[str]] = []  # each an element with what is below and above it
     before = "sign"
@@ -40,7 +40,7 @@ def mathml(formula: str) -> str:
             atoms[-1][place] += _below(text[1:]) if kind == "below" else f"<mn>{escape(text.strip('^').translate(POWERS))}</mn>"
         else:
             atoms.append([_atom(kind, text), "", ""])
-    return f'<math display="block"><mrow>{"".join(_scripted(*atom) for atom in atoms)}</mrow></math>'
+    return f'<math display="{display}"><mrow>{"".join(_scripted(*atom) for atom in atoms)}</mrow></math>'
 
 
 def _atom(kind: str, text: str) -> str:

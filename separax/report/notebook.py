@@ -30,7 +30,7 @@ def of_box(box: Box) -> str:
 
 def of_problem(problem: Problem) -> str:
     found = equation(problem)
-    text = "".join(mathml(f) for f in found["formulas"]) or f"<pre>{escape(found['code'])}</pre>"
+    text = "<br>".join(mathml(f, "inline") for f in found["formulas"]) or f"<pre>{escape(found['code'])}</pre>"
     bounds = " × ".join(f"{a} ∈ [{problem.box[a][0]:g}, {problem.box[a][1]:g}]" for a in problem.box.axes)
     built_in = [f"periodic in {a}" for a in problem.periodic]
     conditions = [name for name in problem.names if name not in problem.residuals]

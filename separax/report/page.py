@@ -133,9 +133,8 @@ def seconds(value: float) -> str:
 def recipe_facts(recipe: Recipe) -> dict[str, Any]:
     """A recipe, setting by setting."""
     network = recipe.network
-    architecture = {
-        name: getattr(network, name) for name in ("rank", *type(network).__dataclass_fields__) if hasattr(network, name)
-    }
+    names = [name for name in ("rank", *type(network).__dataclass_fields__) if name != "body"]  # the network's name says it
+    architecture = {name: getattr(network, name) for name in names if hasattr(network, name)}
     optimisers = ", then ".join(repr(one) for one in recipe.optimisers)
     return {
         **architecture,
@@ -156,6 +155,8 @@ def settings(solution: Solution, result: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -221,7 +222,7 @@ def factor_section(solution: Solution, field: str) -> str:
     out = []
     for axis, (x, values) in curves.items():
         series = [Series(f"product {j + 1}", x, values[:, j]) for j in range(values.shape[1])]
-        out.append(charts.chart(series, axis, "factor", title=f"Factors along {axis}", named=False))
+        out.append(charts.chart(series, axis, "factor", title=f"Factors along {axis}", named=False, width=charts.NARROW))
     rank = solution.model.network.body.out.weight.shape[-1] // len(fields)
     first = ", of the first window of time" if len(factors.windows_of(solution)) > 1 else ""
     terms = " + ".join(f"{escape(charts.number(s))} Π f<sub>{j + 1}</sub>" for j, s in enumerate(sizes))
@@ -244,7 +245,7 @@ def viewer_section(data: Mapping[str, Any]) -> str:
     )
     note = (
         "Computed here, from the factors, to about"
-        f" {data['tolerance']:.0e} of the largest value. Move the pointer or the arrow keys over the picture; ▶ runs through an axis."
+        f" {max(data['error'], 1e-7):.0e} of the largest value. Move the pointer or the arrow keys over the picture; ▶ runs through an axis."
     )
     return (
         f'<section class="interactive"><h2>Look around</h2><p class="note">{note}</p><noscript><p class="note">The viewer needs'

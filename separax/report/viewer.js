@@ -29,6 +29,9 @@ class Viewer {
       turn: -0.6, tilt: 0.6, playing: null,
     };
     this.point = this.axes.map(({ low, high }, i) => low + (high - low) * (i === this.factors.time ? 0 : i === across || i === up ? 0.6 : 0.82));
+    for (let part = 0.05; part < 1 && !this.factors.inside(this.point); part += 0.1) { // begins where there is something to see
+      for (const axis of [across, up]) this.point[axis] = this.axes[axis].low + part * (this.axes[axis].high - this.axes[axis].low);
+    }
     this.values = new Float32Array(GRID * GRID);
     this.image = small();
     this.stack = Array.from({ length: LEVELS }, small);
@@ -79,14 +82,14 @@ class Viewer {
   }
 
   choice(label, options, chosen, onchange) {
-    const select = element("select", { onchange: (event) => onchange(event.target.value) },
+    const select = element("select", { "aria-label": label, onchange: (event) => onchange(event.target.value) },
       ...options.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
     this.controls.append(element("label", {}, element("span", {}, label), select));
     return select;
   }
 
   limit(name) {
-    const input = element("input", { type: "number", step: "any", inputmode: "decimal", onchange: () => this.byHand(name, input) });
+    const input = element("input", { type: "number", "aria-label": name, step: "any", inputmode: "decimal", onchange: () => this.byHand(name, input) });
     const label = element("label", { class: "limit", hidden: true }, element("span", {}, name), input);
     this.controls.append(label);
     return { label, input };
@@ -302,8 +305,8 @@ class Viewer {
   say(horizontal, vertical) {
     const value = this.factors.value(this.output, this.point);
     const where = this.axes.map(({ name }, i) => `${name} = ${written(this.point[i])}`).join(", ");
-    const found = Number.isNaN(value) ? "outside" : value.toPrecision(7).replace("-", "−");
-    this.readout.textContent = `${this.output.name} = ${found}  at  ${where}`;
+    const found = Number.isNaN(value) ? "is outside the domain" : `= ${value.toPrecision(7).replace("-", "−")}`;
+    this.readout.textContent = `${this.output.name} ${found} at ${where}`;
     this.moving.forEach(({ shown }, axis) => (shown.textContent = written(this.point[axis])));
     const help = this.state.look === "picture" ? "arrow keys move the cross" : "arrow keys turn it";
     this.main.setAttribute("aria-label", `${this.output.name} over ${horizontal.name} and ${vertical.name}; ${help}`);

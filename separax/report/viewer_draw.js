@@ -176,8 +176,8 @@ function drawLine(canvas, coordinates, values, across, range, name, cross) {
 
 // --- three dimensions: parallel projection, far things first ------------------------------------------------------------
 
-function projection(paper, turn, tilt) {
-  const size = Math.min(paper.width * 0.34, paper.height * 0.36);
+function projection(paper, turn, tilt, part = 0.34) {
+  const size = part * Math.min(paper.width, paper.height);
   const [ct, st, ce, se] = [Math.cos(turn), Math.sin(turn), Math.cos(tilt), Math.sin(tilt)];
   return (x, y, z) => [
     paper.width / 2 + size * (x * ct - y * st),
@@ -191,12 +191,14 @@ function polygon(context, points) {
   context.closePath();
 }
 
-function labels(paper, to, across, up, z) {
+// Names and ends of the two flat axes, along the edges that are nearest.
+function labels(paper, to, across, up, z, turn) {
   const { context } = paper;
+  const [y, x] = [Math.cos(turn) > 0 ? -1.18 : 1.18, Math.sin(turn) > 0 ? -1.18 : 1.18];
   context.fillStyle = paper.ink;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  for (const [axis, near, far] of [[across, [-1, -1.2], [1, -1.2]], [up, [-1.2, -1], [-1.2, 1]]]) {
+  for (const [axis, near, far] of [[across, [-1, y], [1, y]], [up, [x, -1], [x, 1]]]) {
     context.fillStyle = paper.faint;
     context.fillText(written(axis.low), ...to(...near, z));
     context.fillText(written(axis.high), ...to(...far, z));
@@ -214,7 +216,7 @@ function drawSurface(canvas, values, colours, range, across, up, view) {
   context.lineWidth = 1;
   polygon(context, [to(-1, -1, -0.6), to(1, -1, -0.6), to(1, 1, -0.6), to(-1, 1, -0.6)]);
   context.stroke();
-  labels(paper, to, across, up, -0.6);
+  labels(paper, to, across, up, -0.6, view.turn);
   const at = (i) => Math.round((i / CELLS) * (GRID - 1));
   const place = (i) => (2 * at(i)) / (GRID - 1) - 1;
   const corners = new Array((CELLS + 1) ** 2);
@@ -250,10 +252,10 @@ function drawStack(canvas, images, levels, across, up, third, view) {
   const paper = cleared(canvas);
   const { context } = paper;
   const ratio = window.devicePixelRatio || 1;
-  const to = projection(paper, view.turn, view.tilt);
+  const to = projection(paper, view.turn, view.tilt, 0.27); // smaller: it is taller than it is wide, and has words beside it
   const order = images.map((_, i) => i);
   if (view.tilt < 0) order.reverse();
-  labels(paper, to, across, up, -1);
+  labels(paper, to, across, up, -1, view.turn);
   for (const i of order) {
     const z = images.length > 1 ? (2 * i) / (images.length - 1) - 1 : 0;
     const [corner, right, down] = [to(-1, 1, z), to(1, 1, z), to(-1, -1, z)];
@@ -274,7 +276,7 @@ function drawStack(canvas, images, levels, across, up, third, view) {
     context.textAlign = "left";
     context.textBaseline = "middle";
     const edge = [to(1, -1, z), to(1, 1, z), to(-1, 1, z), to(-1, -1, z)].reduce((a, b) => (b[0] > a[0] ? b : a));
-    context.fillText(`${third.name} = ${written(levels[i])}`, edge[0] + 6, edge[1]);
+    context.fillText(`${third.name} = ${written(Number(levels[i].toPrecision(3)))}`, edge[0] + 6, edge[1]);
   }
 }
 
