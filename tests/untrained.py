@@ -1,5 +1,7 @@
 """Solutions with random parameters: whatever is done with a solution, it need not be a good one."""
 
+import itertools
+
 import jax
 import numpy as np
 
@@ -24,6 +26,6 @@ def untrained_march(problem, recipe, windows):
     edges = np.linspace(*problem.box["t"], windows + 1)
     parts = [
         untrained(problem.during(low, high), recipe, seed=i, since=low - edges[0])
-        for i, (low, high) in enumerate(zip(edges, edges[1:]))
+        for i, (low, high) in enumerate(itertools.pairwise(edges))
     ]
     return Marched.joined(problem, recipe, parts, edges, None)
