@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .cli_paper import flops, rank, reproduce
+from .cli_report import report, view
 from .console import explained, words
 
 app = typer.Typer(
@@ -181,6 +182,8 @@ def bench(
         )
 
 
+app.command()(report)
+app.command()(view)
 app.command()(reproduce)
 app.command()(rank)
 app.command()(flops)

@@ -85,6 +85,11 @@ class Box:
     def __repr__(self) -> str:
         return f"Box({', '.join(f'{axis}=({low:g}, {high:g})' for axis, (low, high) in self._bounds.items())})"
 
+    def _repr_html_(self) -> str:
+        from .report.notebook import of_box
+
+        return of_box(self)
+
     def check_axis(self, axis: str, argument: str) -> str:
         if axis not in self._bounds:
             raise InputError(f"{argument}: there is no axis {axis!r} in {self!r}.{nearest(axis, self.axes)}")

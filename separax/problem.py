@@ -279,3 +279,8 @@ class Problem:
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, {self.box!r}, fields={self.fields}, terms={self.names})"
+
+    def _repr_html_(self) -> str:
+        from .report.notebook import of_problem
+
+        return of_problem(self)

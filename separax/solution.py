@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -28,6 +29,9 @@ from .recipe import Recipe
 from .separable import Separable, add_up, columns
 from .shapes import Shape
 from .sources import Place, SeparableSource, sources
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SLAB = {True: 2**22, False: 2**15}  # points evaluated at once, separable or not
 CHECKED = {True: 2**20, False: 2**16}  # points of the lattice on which errors are measured, separable or not
@@ -213,6 +217,42 @@ class View:
         """Other expressions of the same solution."""
         return View(self.problem, self.recipe, self.model, expressions, self.since)
 
+    def plot(
+        self,
+        x: Any = None,
+        y: Any = None,
+        *,
+        field: str | None = None,
+        reference: bool = False,
+        points: int | None = None,
+        at: Mapping[str, Any] | None = None,
+        **held: Any,
+    ) -> Figure:
+        """A matplotlib figure of a slice or a line: `solution.plot(x="x", y="y", t=0.5)`, `solution.plot(x="x", t=[0, 1])`.
+
+        Arguments:
+            x, y: the names of the axes to show to the right and upwards; x alone makes a line. A number holds the axis of that
+                name, like any other: `solution.plot(x=0.3)`.
+            field: of a system, which; the first whose truth is known otherwise.
+            reference: show the reference and the difference beside it.
+            points: along each axis shown.
+            at: where axes are held, as a dict; for an axis called x or y while the word says what to show.
+            held: where axes are held, by name; several values of one axis make several pictures.
+        """
+        from .report.figures import plot
+
+        return plot(self, x, y, field=field, reference=reference, points=points, at=at, **held)
+
+    def animate(self, path: str | os.PathLike[str], x: Any = None, y: Any = None, **options: Any) -> Path:
+        """A film along time, or along the axis `over` names: `solution.animate("out.gif", x="x", y="y")`.
+
+        A GIF, or an MP4 where ffmpeg is installed. `frames` (60), `rate` per second (20), `field`, `points`, `at` and axes held
+        by name as for `plot`.
+        """
+        from .report.animation import animate
+
+        return animate(self, path, x, y, **options)
+
     def integral(self, *axes: str, points: int = 64, **coordinates: Any) -> Any:
         """The integral over the named axes (all if none is named), by Gauss-Legendre quadrature with `points` points each.
 
@@ -356,6 +396,11 @@ class Solution(View):
     def __repr__(self) -> str:
         error = f", relative_l2={self.relative_l2():.2e}" if self.problem.reference is not None else ""
         return f"Solution({self.problem.name!r}, loss={self.best_loss:.2e} at step {self.best_step:,}{error})"
+
+    def _repr_html_(self) -> str:
+        from .report.notebook import of_solution
+
+        return of_solution(self)
 
 
 class Ensemble(Sequence):

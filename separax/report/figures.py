@@ -1,20 +1,27 @@
-"""Figures of a solution: slices beside the reference, and the curves of its training. One style."""
+"""Figures of a solution, for papers and notebooks: slices beside the reference, lines, curves of training. One style."""
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from ..errors import InputError, listed, whole
+from . import cuts
+from .cuts import Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..rank import Row
-    from ..solution import Solution
+    from ..solution import Solution, View
 
 # colours that stay apart without colour vision and in print (Okabe and Ito)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKS = ("-", "--", "-.", ":")  # lines also stay apart without any colour
+VALUES, DIFFERENCES = "viridis", "coolwarm"  # perceptually uniform; the second has its lightest colour at zero
 STYLE: dict[Any, Any] = {
     "figure.dpi": 110,
     "savefig.dpi": 110,
@@ -24,8 +31,13 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": False,
     "legend.frameon": False,
-    "image.cmap": "viridis",
+    "image.cmap": VALUES,
+    "mathtext.fontset": "cm",
+    "svg.fonttype": "none",  # words in an SVG stay words
+    "svg.hashsalt": "separax",  # the same figure is the same file
 }
+ENDINGS = (".png", ".svg", ".pdf")
+PRINTED = 300  # dots per inch of a saved PNG
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Figure, Any]:
@@ -40,80 +52,137 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> 
         return figure, figure.subplots(rows, columns, squeeze=False)
 
 
-def shown_axes(solution: Solution) -> tuple[str, ...]:
-    """Two axes to look at: the last two of space, or time and space."""
-    axes = solution.problem.box.axes
-    space = solution.problem.box.space
-    return tuple(space[-2:]) if len(space) >= 2 else tuple(axes[-2:])
+def png(figure: Figure, **options: Any) -> bytes:
+    return _saved(figure, "png", **options)
 
 
-def held_values(solution: Solution, shown: tuple[str, ...]) -> list[dict[str, float]]:
-    """Where to cut: time at its start, middle and end, or the first hidden axis at three places; the rest at one. Places in
-    space are uneven parts of an axis, since even ones are often where a manufactured solution is zero."""
-    box = solution.problem.box
-    hidden = [a for a in box.axes if a not in shown]
-    if not hidden:
-        return [{}]
+def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
+    import matplotlib
 
-    def part(axis: str, fraction: float) -> float:
-        return box[axis][0] + fraction * (box[axis][1] - box[axis][0])
+    buffer = io.BytesIO()
+    undated: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(buffer, format=kind, **undated, **options)
+    return buffer.getvalue()
 
-    moved = "t" if "t" in hidden else hidden[0]
-    rest = {a: part(a, 0.82) for a in hidden}
-    return [rest | {moved: part(moved, f)} for f in ((0.0, 0.5, 1.0) if moved == "t" else (0.17, 0.45, 0.82))]
+
+def plot(
+    view: View,
+    x: Any = None,
+    y: Any = None,
+    *,
+    field: str | None = None,
+    reference: bool = False,
+    points: int | None = None,
+    at: Mapping[str, Any] | None = None,
+    **held: Any,
+) -> Figure:
+    """`plot(solution, x="x", y="y", t=0.5)`; see `Solution.plot`."""
+    if not held and not at and x is None and y is None:
+        cut = cuts.default_held(view.problem.box, cuts.shown_axes(view.problem.box))
+    else:
+        cut = cuts.chosen(view.problem.box, x, y, at, held)
+    name = cuts.field_name(view, field)
+    if reference and not cuts.has_reference(view, name):
+        raise InputError(f"plot: no reference of {name} is known: leave reference=True out, or give Problem(…, reference=exact)")
+    points = whole("points", points or (256 if len(cut.shown) == 2 else 512), 2)
+    found = cuts.pictures(view, name, cut, points, reference)
+    return lines(found) if len(cut.shown) == 1 else panels(found)
 
 
 def slices(solution: Solution, field: str | None = None, points: int = 128) -> Figure:
     """Two-dimensional slices of a field: the solution, and beside it the reference and the difference where there is one.
     All slices share one colour scale, all differences another."""
-    problem = solution.problem
-    known = problem.reference if isinstance(problem.reference, Mapping) else problem.outputs
-    field = field or next(name for name in problem.outputs if name in known)
-    shown = shown_axes(solution)
-    if len(shown) < 2:
-        return line(solution, field)
-    grid = {a: np.linspace(*problem.box[a], points) for a in shown}
-    rows = []
-    for fixed in held_values(solution, shown):
-        pictures = {"solution": _values(solution, field, {**grid, **fixed})}
-        if problem.reference is not None:
-            pictures["reference"] = _reference(solution, field, {**grid, **fixed})
-            pictures["difference"] = pictures["solution"] - pictures["reference"]
-        rows.append((", ".join(f"{a} = {v:.3g}" for a, v in fixed.items()), pictures))
-    columns = len(rows[0][1])
-    values = [p for _, pictures in rows for title, p in pictures.items() if title != "difference"]
-    limits = min(np.nanmin(v) for v in values), max(np.nanmax(v) for v in values)  # nothing is known outside a shape
-    most = max((float(np.nanmax(np.abs(p["difference"]))) for _, p in rows if "difference" in p), default=1.0) or 1.0
-    figure, panels = new_figure(3.5 * columns + 1.2, 2.7 * len(rows), len(rows), columns)
-    horizontal, vertical = shown  # x to the right, as on paper
-    extent = (*problem.box[horizontal], *problem.box[vertical])
+    name = cuts.field_name(solution, field)
+    return plot(solution, field=name, points=points, reference=cuts.has_reference(solution, name))
+
+
+def panels(found: Sequence[Picture]) -> Figure:
+    """Two-dimensional pictures: in a row, or a row for each with the reference and the difference beside it."""
+    if all(p.reference is None for p in found):
+        columns = min(len(found), 3)
+        rows = -(-len(found) // columns)
+        figure, grid = new_figure(3.3 * columns + 1.0, 2.8 * rows, rows, columns)
+        scale = cuts.limits([p.values for p in found])
+        images = [_image(panel, p, p.values, *scale, VALUES, p.where) for panel, p in zip(grid.ravel(), found)]
+        for panel in grid.ravel()[len(found) :]:
+            panel.set_axis_off()
+        figure.colorbar(images[0], ax=list(grid.ravel()), shrink=0.9, label=found[0].field, aspect=25)
+        return figure
+    figure, grid = new_figure(3.5 * 3 + 1.2, 2.7 * len(found), len(found), 3)
+    scale = cuts.limits([v for p in found for v in (p.values, p.reference) if v is not None])
+    most = cuts.largest([p.difference for p in found if p.difference is not None])
     images = {}
-    for row, (where, pictures) in zip(panels, rows):
-        for panel, (title, picture) in zip(row, pictures.items()):
-            low, high, colours = (-most, most, "RdBu_r") if title == "difference" else (*limits, "viridis")
-            images[title] = panel.imshow(
-                picture.T, origin="lower", aspect="auto", extent=extent, cmap=colours, vmin=low, vmax=high
-            )
-            panel.set(title=f"{title} at {where}" if where else title, xlabel=horizontal, ylabel=vertical)
-    if "difference" in images:
-        figure.colorbar(images["difference"], ax=list(panels[:, -1]), format="%.0e", shrink=0.8)
-        figure.colorbar(images["solution"], ax=list(panels[:, :2].ravel()), shrink=0.8, location="left")
-    else:
-        figure.colorbar(images["solution"], ax=list(panels.ravel()), shrink=0.8)
+    for row, picture in zip(grid, found):
+        where = f" at {picture.where}" if picture.where else ""
+        columns = {"solution": picture.values, "reference": picture.reference, "difference": picture.difference}
+        for panel, (title, values) in zip(row, columns.items()):
+            chosen = (-most, most, DIFFERENCES) if title == "difference" else (*scale, VALUES)
+            images[title] = _image(panel, picture, values, *chosen, title + where)
+    figure.colorbar(images["difference"], ax=list(grid[:, -1]), format="%.0e", shrink=0.8, aspect=25)
+    figure.colorbar(
+        images["solution"], ax=list(grid[:, :2].ravel()), shrink=0.8, location="left", label=found[0].field, aspect=25
+    )
     return figure
 
 
-def line(solution: Solution, field: str) -> Figure:
-    """A field of one axis."""
-    (axis,) = solution.problem.box.axes
-    figure, ((panel,),) = new_figure(7, 3.4)
-    x = np.linspace(*solution.problem.box[axis], 512)
-    panel.plot(x, _values(solution, field, {axis: x}), color=COLOURS[0], label="solution")
-    if solution.problem.reference is not None:
-        panel.plot(x, _reference(solution, field, {axis: x}), "--", color=COLOURS[1], label="reference")
-        panel.legend()
-    panel.set(xlabel=axis, ylabel=field)
+def _image(panel: Any, picture: Picture, values: Any, low: float, high: float, colours: str, title: str) -> Any:
+    (across, xs), (up, ys) = picture.axes.items()  # x to the right, as on paper
+    extent = (xs[0], xs[-1], ys[0], ys[-1])
+    panel.set(title=title, xlabel=across, ylabel=up)
+    return panel.imshow(
+        values.T, origin="lower", aspect="auto", extent=extent, cmap=colours, vmin=low, vmax=high, interpolation="nearest"
+    )
+
+
+def lines(found: Sequence[Picture]) -> Figure:
+    """A field along one axis, one line per place; the reference as crosses on it."""
+    figure, ((panel,),) = new_figure(6, 3.6)
+    ((axis, xs),) = found[0].axes.items()
+    for i, picture in enumerate(found):
+        colour = COLOURS[i % len(COLOURS)]
+        label = picture.where or "solution"
+        panel.plot(xs, picture.values, MARKS[i % 4], color=colour, lw=1.5, label=label)
+        if picture.reference is not None:
+            few = slice(None, None, max(1, len(xs) // 24))
+            named = "reference" if i == 0 else None
+            panel.plot(xs[few], picture.reference[few], "x", color=colour, ms=5, label=named)
+    if len(found) > 1 or found[0].reference is not None or found[0].where:
+        panel.legend(frameon=False)
+    panel.set(xlabel=axis, ylabel=found[0].field)
+    panel.margins(x=0)
+    panel.grid(alpha=0.25)
     return figure
+
+
+def save_figure(solution: View, path: str | os.PathLike[str], **options: Any) -> Path:
+    """A figure of a solution in a file: `save_figure(solution, "u.svg", x="x", y="y", t=0.5)`; the options are `plot`'s. The
+    file's ending says what it is."""
+    from ..runs import write
+
+    path = Path(path)
+    kind = known_ending(path, ENDINGS)
+    figure = plot(solution, **options)
+    content = _saved(figure, kind, **({"dpi": PRINTED} if kind == "png" else {}))
+    return written(path, lambda: write(path, content))
+
+
+def known_ending(path: Path, known: Sequence[str]) -> str:
+    """What a file's ending says, refused unless it is known."""
+    ending = path.suffix.lower()
+    if ending not in known:
+        raise InputError(f"{path.name}: a figure's name ends in one of {listed(known)}: write e.g. {path.stem}{known[0]}")
+    return ending[1:]
+
+
+def written(path: Path, save: Any) -> Path:
+    """The path, once `save` has written it; a folder that cannot be written to is named."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save()
+    except OSError as error:
+        raise InputError(f"{path}: cannot write there ({error.strerror or error}): choose another folder") from error
+    return path
 
 
 def against_rank(rows: Sequence[Row], name: str) -> Figure:
@@ -133,26 +202,13 @@ def curves(solution: Solution) -> Figure:
     history = solution.history
     known = len(history.errors) > 0
     figure, (panels,) = new_figure(5.2 * (1 + known), 3.4, 1, 1 + known)
-    marks = ("-", "--", "-.", ":")
     if len(history.losses) > 1:
         for i, (name, values) in enumerate(history.losses.items()):
-            panels[0].semilogy(history.steps, values, marks[i % 4], color=COLOURS[(i + 1) % len(COLOURS)], lw=0.8, label=name)
+            panels[0].semilogy(history.steps, values, MARKS[i % 4], color=COLOURS[(i + 1) % len(COLOURS)], lw=0.8, label=name)
     panels[0].semilogy(history.steps, history.total, color=COLOURS[0], lw=1.0, label="loss")
     panels[0].set(xlabel="step", ylabel="loss")
-    panels[0].legend()
+    panels[0].legend(frameon=False)
     if known:
         panels[1].semilogy(history.error_steps, history.errors, color=COLOURS[2])
         panels[1].set(xlabel="step", ylabel="relative L2 error")
     return figure
-
-
-def _values(solution: Solution, field: str, coordinates: dict[str, Any]) -> np.ndarray:
-    found = solution(**coordinates)
-    return np.asarray(found[field] if isinstance(found, dict) else found)
-
-
-def _reference(solution: Solution, field: str, coordinates: dict[str, Any]) -> np.ndarray:
-    from ..solution import reference_on
-
-    lattice, dropped = solution._lattice((), coordinates)
-    return np.squeeze(np.asarray(reference_on(solution.problem, None, lattice)[field]), dropped)

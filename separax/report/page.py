@@ -1,44 +1,47 @@
-"""`report.html`: one self-contained page with a run's solution, error and curves."""
+"""`report.html`: one self-contained page with a run's equation, error, curves, slices and factors, and a viewer of its solution."""
 
 from __future__ import annotations
 
-import base64
-import html
 import io
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from html import escape
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from ..recipe import Recipe
 from ..solution import Ensemble, Solution
-from . import figures
+from . import charts, cuts, factors, figures
+from .charts import Series
+from .equation import equation
+from .mathml import mathml
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+SCRIPTS = ("viewer_field.js", "viewer_draw.js", "viewer.js")
+COLOURS = (figures.VALUES, "cividis", figures.DIFFERENCES)  # of the viewer
+STOPS = 33  # of a colour map: in between, straight lines do
+POINTS = 128  # of a slice, per axis
+MOST_FIELDS = 3  # whose slices are shown
+KEPT = "reference.npz"  # the reference on the slices, for when its function is gone
+# no page asks the network for anything, whatever the text in it
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+HIDDEN = ("versions", "relative_l2_each", "relative_l2_windows", "equation")
 
-TEMPLATE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --faint: #667; --line: #d8dce2; --good: #00724f; }}
-@media (prefers-color-scheme: dark) {{ :root {{ --ink: #e6e9ee; --paper: #14171b; --faint: #9aa3ad; --line: #333a42; --good: #4fd1a5; }} }}
-body {{ margin: 0 auto; max-width: 70rem; padding: 2rem 1.2rem; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }}
-h1 {{ font-size: 1.7rem; margin: 0; }} h2 {{ font-size: 1.1rem; margin: 2.2rem 0 .6rem; }}
-p.lead {{ margin: .2rem 0 1.4rem; color: var(--faint); }}
-.facts {{ display: flex; flex-wrap: wrap; gap: .8rem; }}
-.facts div {{ border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .9rem; }}
-.facts b {{ display: block; font-size: 1.25rem; font-variant-numeric: tabular-nums; }} .facts .good b {{ color: var(--good); }}
-.facts span {{ color: var(--faint); font-size: .85rem; }}
-img {{ width: 100%; height: auto; background: #fff; border: 1px solid var(--line); border-radius: .5rem; }}
-table {{ border-collapse: collapse; font-size: .92rem; }} td {{ padding: .2rem 1.2rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }}
-td:first-child {{ color: var(--faint); }}
-@media print {{ body {{ max-width: none; padding: 0; }} }}
-</style></head><body>
-<h1>{title}</h1><p class="lead">{lead}</p>
-<div class="facts">{facts}</div>
-{pictures}
-<h2>Settings</h2><table>{settings}</table>
-</body></html>
-"""
+
+def asset(name: str) -> str:
+    return resources.files("separax.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def document(title: str, body: str, *styles: str) -> str:
+    """A whole page. `title` is plain text, `body` is HTML."""
+    style = "".join(asset(name) for name in ("page.css", *styles))
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(title)}</title>'
+        f'<link rel="icon" href="data:,"><style>{style}</style></head>\n<body>\n{body}\n</body></html>\n'
+    )
 
 
 def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, Any]) -> Path:
@@ -46,51 +49,235 @@ def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, 
     from ..runs import write
 
     solution = found[0] if isinstance(found, Ensemble) else found
-    pictures = {"Solution": figures.slices(solution), "Training": figures.curves(solution)}
-    for title, figure in pictures.items():
-        write(folder / f"{title.lower()}.png", png(figure))
+    kept = read_kept(folder / KEPT)
+    pictures = slices_of(solution, kept)
+    write(folder / "solution.png", figures.png(_figure(pictures[0])))
+    write(folder / "training.png", figures.png(figures.curves(solution)))
+    if known := {p.key: p.reference for each in pictures for p in each if p.reference is not None}:
+        write(folder / KEPT, _compressed(known))
     page = folder / "report.html"
     write(page, render(solution, result, pictures).encode())
     return page
 
 
-def png(figure: Figure) -> bytes:
+def _figure(pictures: list[cuts.Picture]) -> Any:
+    return figures.lines(pictures) if len(pictures[0].axes) == 1 else figures.panels(pictures)
+
+
+def _compressed(arrays: Mapping[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
+    names = {f"name_{i}": np.array(key) for i, key in enumerate(arrays)}
+    np.savez_compressed(buffer, **names, **{f"values_{i}": v.astype(np.float32) for i, v in enumerate(arrays.values())})  # pyright: ignore[reportArgumentType]
     return buffer.getvalue()
 
 
-def render(solution: Solution, result: Mapping[str, Any], pictures: Mapping[str, Figure]) -> str:
-    def fact(label: str, value: str, good: bool = False) -> str:
-        return f"<div{' class=good' if good else ''}><b>{html.escape(value)}</b><span>{html.escape(label)}</span></div>"
+def read_kept(path: Path) -> dict[str, np.ndarray]:
+    """The reference's pictures that an earlier page of the run left; nothing where they cannot be read."""
+    try:
+        with np.load(path, allow_pickle=False) as found:
+            number = sum(key.startswith("name_") for key in found)
+            return {str(found[f"name_{i}"]): found[f"values_{i}"] for i in range(number)}
+    except (OSError, ValueError, KeyError, EOFError):
+        return {}
 
-    facts = []
-    if result["relative_l2"] is not None:
-        facts.append(
-            fact(
-                "relative L2 error" + (f", mean of {result['seeds']} seeds" if result["seeds"] > 1 else ""),
-                f"{result['relative_l2']:.2e}",
-                True,
-            )
+
+def slices_of(solution: Solution, kept: cuts.Kept) -> list[list[cuts.Picture]]:
+    """The pictures of the fields that are shown: those whose truth is known first."""
+    box = solution.problem.box
+    cut = cuts.default_held(box, cuts.shown_axes(box))
+    names = list(cuts.outputs(solution))
+    told = {key.split("|")[0] for key in kept}
+    names.sort(key=lambda name: not (cuts.has_reference(solution, name) or name in told))
+    points = POINTS if len(cut.shown) == 2 else 512
+    return [cuts.pictures(solution, name, cut, points, kept=kept) for name in names[:MOST_FIELDS]]
+
+
+# --- parts of a page --------------------------------------------------------------------------------------------------
+
+
+def typeset(of: Mapping[str, Any]) -> str:
+    """An equation, as formulas where it has some, as the residual's text otherwise."""
+    if of.get("formulas"):
+        return f'<div class="equation">{"".join(mathml(str(f)) for f in of["formulas"])}</div>'
+    return f'<div class="equation"><pre><code>{escape(of["code"])}</code></pre></div>' if of.get("code") else ""
+
+
+def fact(label: str, value: str, good: bool = False) -> str:
+    return f"<div{' class=good' if good else ''}><b>{escape(value)}</b><span>{escape(label)}</span></div>"
+
+
+def facts(result: Mapping[str, Any]) -> str:
+    found = []
+    if result.get("relative_l2") is not None:
+        seeds = result.get("seeds", 1)
+        found.append(
+            fact("relative L2 error" + (f", mean of {seeds} seeds" if seeds > 1 else ""), f"{result['relative_l2']:.2e}", True)
         )
-    if result["loss"] is not None:
-        facts.append(fact("loss", f"{result['loss']:.2e}"))
-    facts.append(fact(f"training, {result['steps']:,} steps", f"{result['train_seconds']:.1f} s"))
-    facts.append(fact("per step", f"{result['ms_per_step']:.3f} ms" if result["ms_per_step"] else "–"))
-    figures_html = "".join(
-        f'<h2>{html.escape(title)}</h2><img alt="{html.escape(title)}" src="data:image/png;base64,{base64.b64encode(png(figure)).decode()}">'
-        for title, figure in pictures.items()
+    if result.get("loss") is not None:
+        found.append(fact("loss", f"{result['loss']:.2e}"))
+    if result.get("train_seconds") is not None:
+        found.append(fact(f"training, {result.get('steps', 0):,} steps", seconds(result["train_seconds"])))
+    if result.get("ms_per_step"):
+        found.append(fact("per step", f"{result['ms_per_step']:.3g} ms"))
+    for name, value in (result.get("unknowns") or {}).items():
+        found.append(fact("found coefficient", f"{name} = {value:.5g}"))
+    return f'<div class="facts">{"".join(found)}</div>'
+
+
+def seconds(value: float) -> str:
+    if value < 120:
+        return f"{value:.1f} s"
+    return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+def recipe_facts(recipe: Recipe) -> dict[str, Any]:
+    """A recipe, setting by setting."""
+    network = recipe.network
+    names = [name for name in ("rank", *type(network).__dataclass_fields__) if name != "body"]  # the network's name says it
+    architecture = {name: getattr(network, name) for name in names if hasattr(network, name)}
+    optimisers = ", then ".join(repr(one) for one in recipe.optimisers)
+    return {
+        **architecture,
+        "optimiser": optimisers,
+        "sampler": repr(recipe.sampler),
+        "emphasis of conditions": recipe.emphasis,
+        "weights": ", ".join(f"{k}: {v:g}" for k, v in recipe.weights.items()) or "1",
+    }
+
+
+def settings(solution: Solution, result: Mapping[str, Any]) -> str:
+    rows = {"box": repr(solution.problem.box), "fields": ", ".join(solution.problem.outputs)}
+    rows |= {k: v for k, v in result.items() if k not in HIDDEN and v is not None}
+    rows |= recipe_facts(solution.recipe)
+    rows |= {f"version of {k}": v for k, v in (result.get("versions") or {}).items()}
+    body = "".join(f"<tr><td>{escape(k.replace('_', ' '))}</td><td>{escape(_shown(v))}</td></tr>" for k, v in rows.items())
+    return f'<h2>Settings</h2><div class="wide"><table class="settings">{body}</table></div>'
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k}: {_shown(v)}" for k, v in value.items())
+    return str(value)
+
+
+def training(solution: Solution) -> str:
+    history = solution.history
+    terms = [Series(name, history.steps, values) for name, values in history.losses.items()] if len(history.losses) > 1 else []
+    found = charts.chart(
+        [Series("loss", history.steps, history.total), *terms], "step", "loss", log=True, title="Loss and its terms"
     )
-    rows = {k: v for k, v in result.items() if k not in ("relative_l2_each", "versions")}
-    rows |= {f"version of {k}": v for k, v in result.get("versions", {}).items()}
-    rows["box"] = repr(solution.problem.box)
-    rows["recipe, in full"] = repr(solution.recipe)
-    settings = "".join(f"<tr><td>{html.escape(str(k))}</td><td>{html.escape(str(v))}</td></tr>" for k, v in rows.items())
-    lead = f"{' × '.join(str(n) for n in solution.recipe.counts(solution.problem.box).values())} points, {result['network']}, {result['device']}"
-    return TEMPLATE.format(
-        title=html.escape(str(result["problem"])),
-        lead=html.escape(lead),
-        facts="".join(facts),
-        pictures=figures_html,
-        settings=settings,
+    errors = [Series("relative L2 error", history.error_steps, history.errors)]
+    found += charts.chart(errors, "step", "relative L2 error", log=True, title="Error of the best parameters so far", named=False)
+    return f'<h2>Training</h2><div class="charts">{found}</div>' if found else ""
+
+
+def slice_section(pictures: Iterable[list[cuts.Picture]]) -> str:
+    out = ["<h2>Slices</h2>"]
+    for found in pictures:
+        out.append(f"<h3>{escape(found[0].field)}</h3>")
+        out.append(_lines(found) if len(found[0].axes) == 1 else _panels(found))
+    return "".join(out)
+
+
+def _lines(found: list[cuts.Picture]) -> str:
+    ((axis, xs),) = found[0].axes.items()
+    series = [Series("solution", xs, found[0].values)]
+    if found[0].reference is not None:
+        series.append(Series("reference", xs, found[0].reference))
+    return f'<div class="charts">{charts.chart(series, axis, found[0].field)}</div>'
+
+
+def _panels(found: list[cuts.Picture]) -> str:
+    low, high = cuts.limits([v for p in found for v in (p.values, p.reference) if v is not None])
+    differences = [p.difference for p in found if p.difference is not None]
+    most = cuts.largest(differences)
+    scales = charts.colour_bar(low, high, figures.VALUES, "solution and reference" if differences else "solution")
+    if differences:
+        scales += charts.colour_bar(-most, most, figures.DIFFERENCES, "difference")
+    panels = []
+    for picture in found:
+        where = f" at {picture.where}" if picture.where else ""
+        panels.append(charts.panel(picture, picture.values, low, high, figures.VALUES, "solution" + where))
+        if picture.reference is not None and picture.difference is not None:
+            panels.append(charts.panel(picture, picture.reference, low, high, figures.VALUES, "reference" + where))
+            panels.append(charts.panel(picture, picture.difference, -most, most, figures.DIFFERENCES, "difference" + where))
+    return (
+        f'<div class="scales">{scales}</div><div class="{"slices beside" if differences else "slices"}">{"".join(panels)}</div>'
     )
+
+
+def factor_section(solution: Solution, field: str) -> str:
+    """The largest products of a field, factor by factor."""
+    if not factors.is_separable(solution):
+        return ""
+    fields = solution.problem.fields
+    field = field if field in fields else fields[0]
+    curves, sizes = factors.largest_products(solution, field)
+    out = []
+    for axis, (x, values) in curves.items():
+        series = [Series(f"product {j + 1}", x, values[:, j]) for j in range(values.shape[1])]
+        out.append(charts.chart(series, axis, "factor", title=f"Factors along {axis}", named=False, width=charts.NARROW))
+    rank = solution.model.network.body.out.weight.shape[-1] // len(fields)
+    first = ", of the first window of time" if len(factors.windows_of(solution)) > 1 else ""
+    terms = " + ".join(f"{escape(charts.number(s))} Π f<sub>{j + 1}</sub>" for j, s in enumerate(sizes))
+    key = charts.legend([(j, f"product {j + 1}, size {charts.number(s)}") for j, s in enumerate(sizes)])
+    note = (
+        f"{escape(field)} is a sum of {rank} products of one-dimensional functions{first}. The {len(sizes)} largest, each function scaled"
+        f" to at most one: {escape(field)} = {terms} + …"
+    )
+    return f'<h2>Factors</h2><p class="note">{note}</p><div class="charts small">{"".join(out)}</div>{key}'
+
+
+def viewer_section(data: Mapping[str, Any]) -> str:
+    """The viewer: where it goes, what it shows, and its script. `<` is written so that no text can end the script."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    colours = {name: [to_hex(colormaps[name](i / (STOPS - 1))) for i in range(STOPS)] for name in COLOURS}
+    text = json.dumps({**data, "colours": colours, "diverging": figures.DIFFERENCES}, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
+    note = (
+        "Computed here, from the factors, to about"
+        f" {max(data['error'], 1e-7):.0e} of the largest value. Move the pointer or the arrow keys over the picture; ▶ runs through an axis."
+    )
+    return (
+        f'<section class="interactive"><h2>Look around</h2><p class="note">{note}</p><noscript><p class="note">The viewer needs'
+        ' JavaScript; the slices below do not.</p></noscript><div id="viewer" class="viewer"></div>'
+        f'<script type="application/json" id="viewer-data">{text}</script></section>'
+    )
+
+
+def render(solution: Solution, result: Mapping[str, Any], pictures: list[list[cuts.Picture]]) -> str:
+    data = factors.payload(solution)
+    counts = " × ".join(str(n) for n in solution.recipe.counts(solution.problem.box).values())
+    windows = len(factors.windows_of(solution))
+    lead = [
+        f"{counts} points",
+        result.get("network"),
+        f"{windows} windows of time" if windows > 1 else None,
+        result.get("device"),
+    ]
+    title = str(result.get("problem") or solution.problem.name)
+    stopped = (
+        '<p class="note"><b>Stopped early</b>: these are the best parameters so far.</p>' if result.get("interrupted") else ""
+    )
+    body = [
+        f'<h1>{escape(title)}</h1><p class="lead">{escape(", ".join(str(part) for part in lead if part))}</p>',
+        typeset(result.get("equation") or equation(solution.problem)),
+        facts(result),
+        stopped,
+        "" if data is None else viewer_section(data),
+        slice_section(pictures),
+        training(solution),
+        factor_section(solution, pictures[0][0].field),
+        settings(solution, result),
+        "" if data is None else f"<script>{''.join(asset(name) for name in SCRIPTS)}</script>",
+    ]
+    return document(title, "\n".join(part for part in body if part), "viewer.css")

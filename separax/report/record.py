@@ -15,6 +15,7 @@ import numpy as np
 from ..marched import Marched
 from ..networks import network_name
 from ..solution import Ensemble, Solution
+from .equation import equation
 
 PACKAGES = ("separax", "jax", "jaxlib", "equinox", "optax", "numpy")
 
@@ -63,6 +64,7 @@ def record(found: Solution | Ensemble) -> dict[str, Any]:
 
     out: dict[str, Any] = {
         "problem": first.problem.name,
+        "equation": equation(first.problem),
         "network": network_name(first.recipe.network),
         "points": next(iter(counts.values())) if same else counts,
         "steps": first.timing.steps,

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..report.figures import COLOURS, new_figure
-from ..report.page import png
+from ..report.figures import COLOURS, new_figure, png
 from ..runs import write
 from .published import Published
 from .records import Record
@@ -110,12 +109,9 @@ def error_against_rank(records: Iterable[Record]) -> Figure:
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
     """Writes a figure as PNG, whole or not at all."""
-    import matplotlib
-
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context({"savefig.dpi": DPI}):
-        write(path, png(figure))
+    write(path, png(figure, dpi=DPI))
     return path
 
 

@@ -1,0 +1,77 @@
+"""Formulas as MathML, which browsers typeset by themselves: "u_tt - Δu + u² = f" and the like."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+LETTERS = (
+    "alpha α beta β gamma γ delta δ epsilon ε zeta ζ eta η theta θ kappa κ lambda λ lam λ mu μ nu ν xi ξ pi π rho ρ sigma σ tau τ"
+    " phi φ chi χ psi ψ omega ω"
+).split()
+GREEK: dict[str, str] = dict(zip(LETTERS[::2], LETTERS[1::2]))
+POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+TOKEN = re.compile(
+    r"""(?P<space>\s+)
+    |(?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?)
+    |(?P<operator>[Δ∇∂])
+    |(?P<name>[α-ω]|[^\W\d_Δα-ω⁰¹²³⁴⁵⁶⁷⁸⁹]+)
+    |(?P<below>_(?:\{[^{}]*\}|[^\W_⁰¹²³⁴⁵⁶⁷⁸⁹]+))
+    |(?P<above>[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\^\d+)
+    |(?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def mathml(formula: str, display: str = "block") -> str:
+    """A formula as a MathML element, on a line of its own ("block") or among words ("inline"). Subscripts follow `_` (`u_xx`, `u_{theta theta}`), powers
+    are raised digits or follow `^`; everything is escaped."""
+    atoms: list[list[str]] = []  # each an element with what is below and above it
+    before = "sign"
+    for found in TOKEN.finditer(formula):
+        kind, text = str(found.lastgroup), found.group()
+        if kind == "space":
+            if before != "sign" and formula[found.end() :][:1].isalpha():
+                atoms.append(['<mspace width="0.2em"/>', "", ""])  # a product
+            continue
+        before = kind
+        if kind in ("below", "above") and atoms:
+            place = 1 if kind == "below" else 2
+            atoms[-1][place] += _below(text[1:]) if kind == "below" else f"<mn>{escape(text.strip('^').translate(POWERS))}</mn>"
+        else:
+            atoms.append([_atom(kind, text), "", ""])
+    return f'<math display="{display}"><mrow>{"".join(_scripted(*atom) for atom in atoms)}</mrow></math>'
+
+
+def _atom(kind: str, text: str) -> str:
+    if kind == "number":
+        return _number(text)
+    if kind == "name":
+        return f"<mi>{escape(GREEK.get(text, text))}</mi>"
+    if kind == "operator":
+        return f'<mo rspace="0" lspace="0">{text}</mo>'
+    if text == "|":
+        return '<mo stretchy="false" rspace="0" lspace="0">|</mo>'
+    return f"<mo>{escape({'-': '−', '*': '·'}.get(text, text))}</mo>"
+
+
+def _number(text: str) -> str:
+    if "e" not in text:
+        return f"<mn>{text}</mn>"
+    mantissa, exponent = text.split("e")
+    return f"<mn>{mantissa}</mn><mo>·</mo><msup><mn>10</mn><mn>{int(exponent)}</mn></msup>".replace("<mn>-", "<mn>−")
+
+
+def _below(text: str) -> str:
+    words = text.strip("{}").split()
+    if len(words) == 1 and words[0] not in GREEK and not words[0].isdigit():  # u_xx: one letter per axis
+        words = list(words[0])
+    return "".join(f"<mi>{escape(GREEK.get(word, word))}</mi>" for word in words)
+
+
+def _scripted(element: str, below: str, above: str) -> str:
+    if below and above:
+        return f"<msubsup>{element}<mrow>{below}</mrow><mrow>{above}</mrow></msubsup>"
+    if below:
+        return f"<msub>{element}<mrow>{below}</mrow></msub>"
+    return f"<msup>{element}<mrow>{above}</mrow></msup>" if above else element

@@ -1,0 +1,314 @@
+"""Equations, figures, animations and pages, without a browser."""
+
+import copy
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import typer.testing
+from untrained import untrained, untrained_march
+
+import separax as sx
+from separax.catalogue import CATALOGUE
+from separax.cli import app
+from separax.report import animation, factors, figures
+from separax.report.comparison import write_comparison
+from separax.report.equation import equation
+from separax.report.mathml import mathml
+from separax.report.page import write_report
+from separax.report.record import record
+
+BOX = sx.Box(t=(0, 2), x=(-1, 1), y=(0, 3))
+RECIPE = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6)
+START = [sx.Initial(0)]
+
+
+def exact(t, x, y):
+    return (x + y) * jnp.cos(t)
+
+
+def klein_gordon(u, t, x, y):
+    return u.tt - u.xx - u.yy + u**2 - exact(t, x, y) ** 2
+
+
+@pytest.fixture(scope="module")
+def solution():
+    return untrained(sx.Problem(BOX, klein_gordon, START, reference=exact, name="a & <b>"), RECIPE)
+
+
+# --- equations --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("residual", "unknowns", "formula"),
+    [
+        (klein_gordon, {}, "u_tt - Δu + u² = f(t, x, y)"),
+        (lambda u: -u.xx - u.yy - 1, {}, "-Δu = 1"),
+        (lambda u: u.t + u * u.x - 0.01 * u.xx, {}, "u_t - 0.01 u_xx + u u_x = 0"),
+        (lambda u, kappa: u.t - kappa * u.xx, {"kappa": 3.0}, "u_t - kappa u_xx = 0"),
+        (lambda u, a, b: u.t + (1 + a) * u.x - 2 * b * u.yy, {"a": 1.0, "b": 1.0}, "u_t + (1 + a) u_x - 2 b u_yy = 0"),
+        (lambda u, x: u.t - jnp.sin(x), {}, "u_t = f(x)"),
+    ],
+)
+def test_a_polynomial_of_derivatives_is_written_as_a_formula(residual, unknowns, formula):
+    assert equation(sx.Problem(BOX, residual, START, unknowns=unknowns))["formulas"] == [formula]
+
+
+@pytest.mark.parametrize(
+    "residual",
+    [lambda u, x: u.t - x * u.xx, lambda u: u.t - np.sin(u), lambda u: u.t - jnp.sin(u.value), lambda u: u.t - u**3],
+)
+def test_anything_else_is_shown_as_it_was_written(residual):
+    found = equation(sx.Problem(BOX, residual, START))
+    assert found["formulas"] == []
+    assert "lambda u" in found["code"]
+
+
+def test_what_is_not_linear_in_an_unknown_coefficient_is_no_formula():
+    assert equation(sx.Problem(BOX, lambda u, k: u.t - k**2 * u.xx, START, unknowns={"k": 2.0}))["formulas"] == []
+
+
+def test_long_axes_are_subscripts_of_their_own():
+    problem = sx.Problem(sx.Box(theta=(0, 1), r=(1, 2)), lambda u: u.d(theta=2) + u.r, [])
+    (formula,) = equation(problem)["formulas"]
+    assert formula == "u_{theta theta} + u_r = 0"
+    assert "<msub><mi>u</mi><mrow><mi>θ</mi><mi>θ</mi></mrow></msub>" in mathml(formula)
+
+
+@pytest.mark.parametrize("text", [*(entry.equation for entry in CATALOGUE.values()), "<script>u & v</script>", "u<b>_x</b>^2"])
+def test_every_formula_is_well_formed_and_says_the_same(text):
+    tree = ET.fromstring(mathml(text))
+    raised = str.maketrans("²", "2")
+    assert "".join(tree.itertext()).replace("−", "-") == re.sub(r"[\s_^{}]", "", text.translate(raised))
+
+
+def test_powers_and_subscripts_are_where_they_belong():
+    assert "<msubsup><mi>u</mi><mrow><mi>x</mi></mrow><mrow><mn>2</mn></mrow></msubsup>" in mathml("u_x²")
+    assert "<msup><mi>k</mi><mrow><mn>2</mn></mrow></msup><mi>u</mi>" in mathml("k²u")
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plot_shows_the_solutions_values(solution):
+    figure = solution.plot(x="y", y="x", t=0.5, points=20)
+    (image,) = figure.axes[0].get_images()
+    true = solution(t=0.5, x=np.linspace(-1, 1, 20), y=np.linspace(0, 3, 20))
+    np.testing.assert_array_equal(image.get_array(), true)  # rows are x, upwards
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("y", "x")
+    assert image.get_extent() == [0, 3, -1, 1]
+
+
+def test_several_values_make_several_pictures_with_one_scale(solution):
+    images = [panel.get_images()[0] for panel in solution.plot(x="x", y="y", t=[0, 1, 2], points=8).axes if panel.get_images()]
+    assert len(images) == 3
+    assert len({image.get_clim() for image in images}) == 1
+
+
+def test_a_line_and_its_reference(solution):
+    figure = solution.plot(x="x", t=[0, 1], y=0.5, reference=True, points=24)
+    lines = figure.axes[0].get_lines()
+    xs = np.linspace(-1, 1, 24)
+    np.testing.assert_array_equal(lines[2].get_ydata(), solution(t=1.0, x=xs, y=0.5))
+    np.testing.assert_allclose(lines[3].get_ydata(), exact(1.0, xs, 0.5), rtol=1e-6)
+
+
+def test_an_axis_called_x_can_be_held_while_another_is_shown(solution):
+    figure = solution.plot(x="t", y="y", at={"x": 0.25}, points=8)
+    true = solution(t=np.linspace(0, 2, 8), x=0.25, y=np.linspace(0, 3, 8))
+    np.testing.assert_array_equal(figure.axes[0].get_images()[0].get_array(), true.T)
+
+
+def test_operators_can_be_plotted_too(solution):
+    image = solution.of(lambda u: u.x * u.y).plot(x="x", y="y", t=1, points=8).axes[0].get_images()[0]
+    true = solution.of(lambda u: u.x * u.y)(t=1.0, x=np.linspace(-1, 1, 8), y=np.linspace(0, 3, 8))
+    np.testing.assert_array_equal(image.get_array(), true.T)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"x": "X", "y": "y"}, ["no axis 'X'"]),
+        ({"x": "x", "y": "x"}, ["shown twice"]),
+        ({"y": "y"}, ["y='y'", "x="]),
+        ({"x": "x", "y": "y", "t": 5}, ["t runs over (0, 2)"]),
+        ({"x": "x", "y": "y", "t": "now"}, ["t must be a number", "'now'"]),
+        ({"x": "x", "z": 0.5}, ["no axis 'z'"]),
+        ({"field": "w"}, ["no field 'w'", "u"]),
+        ({"x": 0, "y": 1, "t": 1}, ["every axis is held"]),
+        ({"x": "x", "y": [0, 1], "t": [0, 1]}, ["several values of both"]),
+        ({"x": "x", "t": np.linspace(0, 2, 50)}, ["50 values", "animate"]),
+        ({"x": "t", "t": 1.0}, ["shown and held"]),
+    ],
+)
+def test_plots_that_cannot_be_are_refused(solution, options, words):
+    with pytest.raises(sx.InputError) as refused:
+        solution.plot(**options)
+    assert all(word in str(refused.value) for word in words)
+
+
+def test_a_reference_that_is_not_known_is_not_drawn():
+    with pytest.raises(sx.InputError, match="no reference"):
+        untrained(sx.Problem(BOX, klein_gordon, START), RECIPE).plot(reference=True)
+
+
+@pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_the_ending_says_what_a_figure_is(solution, tmp_path, ending, begins):
+    path = figures.save_figure(solution, tmp_path / "new" / f"u.{ending}", x="x", t=0)
+    assert path.read_bytes().startswith(begins)
+
+
+def test_an_ending_that_is_not_known_is_refused(solution, tmp_path):
+    with pytest.raises(sx.InputError, match=r"\.png, \.svg, \.pdf"):
+        figures.save_figure(solution, tmp_path / "u.bmp")
+    with pytest.raises(sx.InputError, match=r"\.gif, \.mp4"):
+        solution.animate(tmp_path / "u.avi")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_film_has_its_frames_and_each_is_a_moment(solution, tmp_path):
+    from PIL import Image
+
+    with Image.open(solution.animate(tmp_path / "u.gif", x="x", frames=3, points=16, y=1)) as film:
+        assert film.n_frames == 3
+    frames = animation._values(solution, "u", {"x": np.array([0.0, 0.5]), "y": 1.0}, "t", np.array([0.0, 2.0]), ("x",))
+    np.testing.assert_array_equal(frames, solution(t=np.array([0.0, 2.0]), x=np.array([0.0, 0.5]), y=1.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"t": 1}, "t moves and is held"),
+        ({"x": "t", "y": "x", "over": "t"}, "t"),
+        ({"over": "z"}, "no axis 'z'"),
+        ({"frames": 1}, "frames"),
+    ],
+)
+def test_films_that_cannot_be_are_refused(solution, tmp_path, options, words):
+    with pytest.raises(sx.InputError, match=words):
+        solution.animate(tmp_path / "u.gif", **options)
+
+
+def test_mp4_needs_ffmpeg_and_says_so(solution, tmp_path, monkeypatch):
+    from matplotlib.animation import FFMpegWriter
+
+    monkeypatch.setattr(FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
+    with pytest.raises(sx.InputError, match=r"ffmpeg.*u\.gif"):
+        solution.animate(tmp_path / "u.mp4")
+
+
+# --- factors ----------------------------------------------------------------------------------------------------------
+
+
+def test_series_that_do_not_fit_are_shortened_and_say_by_how_much(solution, monkeypatch):
+    exactly = factors.payload(solution)
+    assert exactly["error"] < 1e-6
+    size = len(exactly["numbers"])
+    monkeypatch.setattr(factors, "MOST_NUMBERS", 100)
+    shorter = factors.payload(solution)
+    assert len(shorter["numbers"]) < size
+    assert len(shorter["numbers"]) <= 100 * 4 * 4 / 3 + 4
+    assert shorter["error"] > exactly["error"]
+
+
+def test_windows_have_factors_of_their_own():
+    march = untrained_march(sx.Problem(BOX, klein_gordon, START), RECIPE, 3)
+    found = factors.payload(march)
+    ends = [[w["low"], w["high"]] for w in found["windows"]]
+    np.testing.assert_allclose(ends, [[0, 2 / 3], [2 / 3, 4 / 3], [4 / 3, 2]])
+    assert found["error"] < 1e-6
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def page(solution, tmp_path_factory):
+    return write_report(solution, tmp_path_factory.mktemp("run"), record(solution))
+
+
+def test_a_page_is_one_small_file_that_asks_for_nothing(page):
+    text = page.read_text()
+    assert len(text) < 3_000_000
+    assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
+    assert not re.search(r"https?://(?!www\.w3\.org)", text)
+    assert "<h1>a &amp; &lt;b&gt;</h1>" in text
+
+
+def test_a_page_of_a_run_that_was_read_back_is_as_good(solution, page):
+    before = page.read_text()
+    kept = json.loads(json.dumps(record(solution)))  # what a run's folder holds
+    read = copy.copy(solution)
+    read.problem = copy.copy(solution.problem)
+    read.problem.reference = read.problem.residual = None
+    after = write_report(read, page.parent, kept).read_text()
+    for part in ("<math", "reference at t = 1", "difference at t = 1", "Error of the best", "Factors along y"):
+        assert part in before
+        assert part in after
+
+
+def test_a_comparison_says_what_differs(solution, tmp_path):
+    other = untrained(solution.problem, sx.Recipe(sx.SPINN(rank=6, width=8, depth=1), points=6))
+    runs = [(s, {**record(s), "run_dir": f"runs/{name}"}) for s, name in ((solution, "<one>"), (other, "two"))]
+    text = write_comparison(runs, tmp_path / "page.html").read_text()
+    table = text[text.index('<table class="runs">') : text.index("</table>")]
+    head = re.findall("<th>(.*?)</th>", table)
+    assert head[:2] == ["run", "rank"]
+    assert "width" not in head
+    assert "relative L2 error" in head
+    assert "&lt;one&gt;" in table
+    assert "<one>" not in text
+    assert text.count('class="line s1"') >= 2  # the second run's error and loss
+    with pytest.raises(sx.InputError, match="at least two"):
+        write_comparison(runs[:1], tmp_path / "page.html")
+
+
+def test_notebooks_show_boxes_problems_and_solutions(solution):
+    assert "-1 … 1" in BOX._repr_html_()
+    assert "<math" in solution.problem._repr_html_()
+    shown = solution._repr_html_()
+    assert "a &amp; &lt;b&gt;" in shown
+    assert "data:image/png;base64," in shown
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept_run(solution, tmp_path, monkeypatch):
+    """A run's folder, as `load` finds it."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "record.json").write_text(json.dumps(record(solution)))
+
+    def load(folder):
+        if not (folder / "record.json").exists():
+            raise sx.InputError(f"load: {folder} holds no run")
+        return solution
+
+    monkeypatch.setattr(sx, "load", load, raising=False)
+    return run
+
+
+def command(*arguments):
+    return typer.testing.CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_report_and_view(kept_run, tmp_path):
+    done = command("view", kept_run, "--no-browser")
+    assert done.exit_code == 0
+    assert done.stdout.strip() == str(kept_run / "report.html")
+    assert "<!doctype html>" in (kept_run / "report.html").read_text()
+    done = command("report", kept_run, kept_run, "--out", tmp_path / "both.html")
+    assert done.exit_code == 0
+    assert "2 runs of" in (tmp_path / "both.html").read_text()
+
+
+def test_what_is_no_run_is_named(kept_run, tmp_path):
+    for arguments in (["report", tmp_path / "nothing"], ["view", tmp_path / "nothing"], ["report", kept_run, "--out", "x.html"]):
+        done = command(*arguments)
+        assert done.exit_code == 2
+        assert not isinstance(done.exception, sx.InputError)

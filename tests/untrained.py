@@ -1,0 +1,31 @@
+"""Solutions with random parameters: whatever is done with a solution, it need not be a good one."""
+
+import itertools
+
+import jax
+import numpy as np
+
+from separax.loss import Model
+from separax.marched import Marched
+from separax.solution import History, Solution, Timing
+
+
+def untrained(problem, recipe, seed=0, since=0.0, steps=10):
+    """As `solve` gives it, after no training at all."""
+    with jax.enable_x64(True):
+        model = Model.build(problem, recipe, jax.random.key(seed))
+    at = np.arange(steps)
+    losses = {name: np.exp(-at / (i + 2)) for i, name in enumerate(problem.names)}
+    history = History(at, losses, sum(losses.values()), at[::2], 0.5 ** at[::2])
+    return Solution(
+        problem, recipe, model, history=history, timing=Timing(1.0, 2.0, steps), seed=seed, best_loss=0.1, since=since
+    )
+
+
+def untrained_march(problem, recipe, windows):
+    edges = np.linspace(*problem.box["t"], windows + 1)
+    parts = [
+        untrained(problem.during(low, high), recipe, seed=i, since=low - edges[0])
+        for i, (low, high) in enumerate(itertools.pairwise(edges))
+    ]
+    return Marched.joined(problem, recipe, parts, edges, None)
