@@ -20,7 +20,7 @@ check: docs
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 docs: $(VENV)/.dev
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

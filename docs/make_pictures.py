@@ -4,8 +4,10 @@ They are SVG files without a background whose words have the colour of the text 
 dark one. The site puts them into the page (see `site_hooks.py`).
 """
 
+import contextlib
 import io
 import re
+import tempfile
 from pathlib import Path
 
 import matplotlib
@@ -15,8 +17,9 @@ matplotlib.use("svg")
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-import separax as sx
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+import separax as sx
 from separax.rank import fits_of
 
 HERE = Path(__file__).parent / "pictures"
@@ -57,7 +60,11 @@ def save(figure, name):
 
 
 def bumpy(x, y):
-    return np.exp(-4 * ((x - 0.3) ** 2 + (y - 0.2) ** 2)) - 0.8 * np.exp(-6 * ((x + 0.4) ** 2 + (y + 0.3) ** 2)) + 0.3 * np.sin(3 * x * y)
+    return (
+        np.exp(-4 * ((x - 0.3) ** 2 + (y - 0.2) ** 2))
+        - 0.8 * np.exp(-6 * ((x + 0.4) ** 2 + (y + 0.3) ** 2))
+        + 0.3 * np.sin(3 * x * y)
+    )
 
 
 def terms(rank):
@@ -81,7 +88,7 @@ def sum_of_products():
     most = 1.1 * max(np.abs(f).max(), np.abs(g).max())
     for j in range(3):
         for i, (factor, name) in enumerate(((f, "f"), (g, "g"))):
-            axes = figure.add_subplot(places[j, i])
+            axes = figure.add_subplot(places[j, 2 * i])
             axes.axhline(0, color=GREY, linewidth=0.5)
             axes.plot(grid, factor[:, j], color=COLOURS[j], linewidth=2)
             axes.set(xticks=[], yticks=[], ylim=(-most, most))
@@ -125,7 +132,10 @@ def derivative():
     places = figure.add_gridspec(2, 5, width_ratios=(1, 0.16, 1, 0.16, 0.8), hspace=0.6, wspace=0.15)
     rows = (("f(x)", factor / np.abs(factor).max(), "u = f g"), ("f ′(x)", slope / np.abs(slope).max(), "u_x = f ′ g"))
     for row, (name, curve, title) in enumerate(rows):
-        for place, values, label, colour in ((0, curve, name, BLUE), (2, np.interp(x, grid, g[:, 0]) / np.abs(g[:, 0]).max(), "g(y)", GREY)):
+        for place, values, label, colour in (
+            (0, curve, name, BLUE),
+            (2, np.interp(x, grid, g[:, 0]) / np.abs(g[:, 0]).max(), "g(y)", GREY),
+        ):
             axes = figure.add_subplot(places[row, place])
             axes.axhline(0, color=GREY, linewidth=0.5)
             axes.plot(x, values, color=colour, linewidth=2)
@@ -168,8 +178,16 @@ def gram():
     figure, axes = plt.subplots(figsize=(7.2, 2.7))
 
     def matrix(x, width, height, label, below, colour):
-        axes.add_patch(FancyBboxPatch((x, -height / 2), width, height, "round,pad=0,rounding_size=0.03", facecolor=colour, alpha=0.25, linewidth=0))
-        axes.add_patch(FancyBboxPatch((x, -height / 2), width, height, "round,pad=0,rounding_size=0.03", fill=False, edgecolor=colour, linewidth=1.6))
+        axes.add_patch(
+            FancyBboxPatch(
+                (x, -height / 2), width, height, "round,pad=0,rounding_size=0.03", facecolor=colour, alpha=0.25, linewidth=0
+            )
+        )
+        axes.add_patch(
+            FancyBboxPatch(
+                (x, -height / 2), width, height, "round,pad=0,rounding_size=0.03", fill=False, edgecolor=colour, linewidth=1.6
+            )
+        )
         axes.text(x + width / 2, 0, label, ha="center", va="center")
         axes.text(x + width / 2, -height / 2 - 0.13, below, ha="center", va="center", fontsize=9, color=GREY)
 
@@ -193,14 +211,20 @@ def data_flow():
     figure, axes = plt.subplots(figsize=(7.4, 6.0))
 
     def box(x, y, width, title, words, colour=BLUE):
-        axes.add_patch(FancyBboxPatch((x, y), width, 0.78, "round,pad=0,rounding_size=0.1", facecolor=colour, alpha=0.16, linewidth=0))
-        axes.add_patch(FancyBboxPatch((x, y), width, 0.78, "round,pad=0,rounding_size=0.1", fill=False, edgecolor=colour, linewidth=1.4))
+        axes.add_patch(
+            FancyBboxPatch((x, y), width, 0.78, "round,pad=0,rounding_size=0.1", facecolor=colour, alpha=0.16, linewidth=0)
+        )
+        axes.add_patch(
+            FancyBboxPatch((x, y), width, 0.78, "round,pad=0,rounding_size=0.1", fill=False, edgecolor=colour, linewidth=1.4)
+        )
         axes.text(x + width / 2, y + 0.5, title, ha="center", va="center", fontweight="bold", fontsize=10)
         axes.text(x + width / 2, y + 0.22, words, ha="center", va="center", fontsize=8.5)
 
     def arrow(start, end, bend=0.0):
         style = f"arc3,rad={bend}"
-        axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color=GREY, linewidth=1.4, connectionstyle=style))
+        axes.add_patch(
+            FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color=GREY, linewidth=1.4, connectionstyle=style)
+        )
 
     box(0.0, 6.3, 2.9, "your ten lines", "or an entry of the catalogue", GREEN)
     box(4.3, 6.3, 2.9, "Recipe", "network, points, optimiser", GREEN)
@@ -230,7 +254,16 @@ def data_flow():
     save(figure, "data_flow")
 
 
+def tutorial():
+    """The tutorial's own figure, by its own lines."""
+    text = (HERE.parent / "tutorial.md").read_text()
+    names = {}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), names)
+    save(names["figure"], "tutorial")
+
+
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
-    for draw in (sum_of_products, lattice, derivative, rank, gram, data_flow):
+    for draw in (sum_of_products, lattice, derivative, rank, gram, data_flow, tutorial):
         draw()

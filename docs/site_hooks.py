@@ -41,15 +41,16 @@ def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
 def commands() -> str:
     """Every command with its arguments and options, as `separax COMMAND --help` has them."""
     import typer
+
     from separax.cli import app
 
     parts = []
     for name, command in typer.main.get_command(app).commands.items():  # pyright: ignore[reportAttributeAccessIssue]
-        usage = " ".join(command.collect_usage_pieces(command.context_class(command)))
+        usage = re.sub("[{}]", "", " ".join(command.collect_usage_pieces(command.context_class(command)))).upper()
         shown = [p for p in command.params if p.name != "help"]
         names = [", ".join(p.opts) if p.param_type_name == "option" else p.name.upper() for p in shown]
         rows = [f"| `{label}` | {help_of(p)} |" for label, p in zip(names, shown)]
-        table = "\n".join(["| | |", "|---|---|", *rows]) if rows else ""
+        table = "\n".join(["| | meaning |", "|---|---|", *rows]) if rows else ""
         parts.append(f"## {name}\n\n{command.help}\n\n    separax {name} {usage}\n\n{table}")
     return "\n\n".join(parts)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+
 from separax.console import explained
 from separax.report.record import environment
 from separax.runs import write

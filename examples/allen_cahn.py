@@ -13,8 +13,9 @@ COST
 
 import jax.numpy as jnp
 import numpy as np
-import separax as sx
 from scipy.integrate import solve_ivp
+
+import separax as sx
 
 SPREAD, WINDOWS = 1e-3, 5
 

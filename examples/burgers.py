@@ -13,6 +13,7 @@ COST
 
 import jax.numpy as jnp
 import numpy as np
+
 import separax as sx
 
 NU = 0.02

@@ -12,6 +12,7 @@ COST
 
 import jax.numpy as jnp
 import numpy as np
+
 import separax as sx
 from separax.reference.diffusion import chebyshev
 

@@ -11,8 +11,9 @@ COST
 """
 
 import numpy as np
-import separax as sx
 from scipy.integrate import solve_ivp
+
+import separax as sx
 
 END, WINDOWS = 12.0, 6
 
@@ -41,7 +42,9 @@ def main(steps: int = 700, windows: int = WINDOWS) -> dict[str, float]:
     """`steps` are those of one window."""
     solution = sx.solve(problem, recipe.with_steps(steps), windows=windows)
     times = np.linspace(0, END, 241)
-    true = solve_ivp(lambda _, p: [p[0] * (1 - p[1]), p[1] * (p[0] - 1)], (0, END), [2, 1], "DOP853", times, rtol=1e-11, atol=1e-11).y
+    true = solve_ivp(
+        lambda _, p: [p[0] * (1 - p[1]), p[1] * (p[0] - 1)], (0, END), [2, 1], "DOP853", times, rtol=1e-11, atol=1e-11
+    ).y
     largest = max(float(jump.max()) for jump in solution.jumps().values())
     return {"relative_l2": solution.relative_l2({"h": true[0], "f": true[1]}, t=times), "largest_jump": largest}
 

@@ -12,9 +12,10 @@ COST
 
 import jax.numpy as jnp
 import numpy as np
-import separax as sx
 from scipy.fft import dct, idct
 from scipy.integrate import solve_ivp
+
+import separax as sx
 
 SPREAD_U, SPREAD_V, LENGTH, END = 0.02, 0.05, 2.0, 2.0
 

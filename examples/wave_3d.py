@@ -11,6 +11,7 @@ COST
 """
 
 import jax.numpy as jnp
+
 import separax as sx
 
 
