@@ -8,7 +8,7 @@ its floor; the points of the rule crowd at x = 0, where the front is.
 
     python examples/burgers.py
 
-COST
+About 77 s of CPU time, compiling included; relative L2 error about 1e-4.
 """
 
 import jax.numpy as jnp

