@@ -1,10 +1,11 @@
 # make demo    solve an equation and look at it          make test    check everything
-# make setup   .venv with the separax command            make clean   remove what these made
+# make setup   .venv with the separax command            make docs    build the pages into site/
+# make clean   remove what these made
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format slow setup clean
+.PHONY: demo test check docs format slow setup clean
 
 demo: $(VENV)/.separax
 	@$(BIN)/separax solve helmholtz
@@ -13,10 +14,13 @@ demo: $(VENV)/.separax
 test: check
 	$(BIN)/python -m pytest -n 2
 
-check: $(VENV)/.dev
+check: docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -298,13 +298,6 @@ class Layers:
 
         return jnp.stack([jax.vmap(one)(features) for features in self._features(params)])
 
-    def within(self, params: Array, basis: Array) -> Array:
-        network = self._model(params).network
-        assert isinstance(network, SeparableNetwork)
-        factors = [einsum("cnf,cfr->cnr", f, c) for f, c in zip(self._features(params), network.coefficients)]
-        orthonormal = [einsum("cnf,cfg->cng", f, b) for f, b in zip(self._features(params), basis)]
-        return jnp.stack([einsum("cng,cnr->cgr", o, f) for o, f in zip(orthonormal, factors)]).ravel()
-
     def moved(self, params: Array, step: Array) -> Array:
         model = self._model(params)
         assert isinstance(model.network, SeparableNetwork)

@@ -16,3 +16,11 @@ def own_cache(tmp_path_factory):
 def double():
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def unoptimised():
+    """Compiles in less time what then runs for a few steps only."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

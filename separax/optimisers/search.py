@@ -26,8 +26,6 @@ class Objective(Protocol):
 
     def basis(self, params: Parameters) -> Array: ...  # per axis and component: orthonormal combinations of its features
 
-    def within(self, params: Parameters, basis: Array) -> Array: ...  # the coefficients in that basis
-
     def moved(self, params: Parameters, step: Array) -> Parameters: ...
 
     def resized(self, params: Parameters, size: float) -> Parameters: ...

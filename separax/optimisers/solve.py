@@ -10,12 +10,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from ..errors import InputError, finite, whole
+from ..errors import whole
 from ..memory import check_fits
 from .search import Objective, Parameters, Scalar, Search
 
 SMALLEST, FIRST, LARGEST = 1e-15, 1e-3, 1e6  # damping, as a part of the matrix' diagonal
-TINY = 1e-300
 STALE = 10  # steps that may bring next to nothing before it is over
 LITTLE = 1e-3  # what "next to nothing" is, as a part of the loss
 SIZES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the factors a solve may begin with
@@ -37,14 +36,11 @@ class Solve:
         steps: at most how many; None takes the recipe's. It is over earlier when nothing is gained any more.
         sweeps: how often to go round the axes first.
         tries: dampings that one step may try.
-        restraint: what the size of the factors costs, as a part of the loss. A sum of products can come close to a function by large products
-            that nearly cancel, ever larger ones, without arriving; where it can be had with small ones, this finds them.
     """
 
     steps: int | None = 60
     sweeps: int = 2
     tries: int = 16
-    restraint: float = 0.01
 
     searches: ClassVar[bool] = True
     solves: ClassVar[bool] = True
@@ -54,8 +50,6 @@ class Solve:
             object.__setattr__(self, "steps", whole("Solve: steps", self.steps))
         object.__setattr__(self, "sweeps", whole("Solve: sweeps", self.sweeps, 0))
         object.__setattr__(self, "tries", whole("Solve: tries", self.tries))
-        if finite("Solve: restraint", self.restraint) < 0:
-            raise InputError(f"Solve: restraint must not be negative, got {self.restraint!r}: write restraint=0 for none")
 
     def transform(self, steps: int) -> Search:
         """The same for any number of steps."""
@@ -70,11 +64,6 @@ class Solve:
         alone = state.number < self.sweeps * axes
         normal, basis, shape = objective.normal(params), objective.basis(params), objective.shape
         matrix, gradient = _in_basis(normal.matrix, normal.gradient, basis, shape)
-        own = objective.within(params, basis)  # the coefficients there, whose squares add up to those of the factors
-        price = jnp.where(alone, 0.0, self.restraint) * value / jnp.maximum(own @ own, TINY)
-        costs = jnp.where(jnp.arange(len(gradient)) < len(own), price, 0.0)
-        held = jnp.pad(own, (0, len(gradient) - len(own)))
-        matrix, gradient = matrix + jnp.diag(costs), gradient + costs * held
         free = _free(shape, len(gradient), jnp.where(alone, state.number % axes, -1))
         kept = jnp.diag(matrix) > 1e-30 * jnp.max(jnp.diag(matrix))  # what no residual feels is left alone
         free = free & kept
@@ -83,33 +72,28 @@ class Solve:
         # all axes at once is a larger venture than one: it begins with more caution
         damping = jnp.where(state.number == self.sweeps * axes, FIRST, state.damping)
 
-        def priced(loss: Array, coefficients: Array) -> Array:
-            return loss + jnp.sum(costs * coefficients**2)
-
-        def tried(damping: Array) -> tuple[Array, Array, Array, Array]:
+        def tried(damping: Array) -> tuple[Array, Array, Array]:
             damped = scaled + damping * jnp.eye(len(gradient), dtype=matrix.dtype)
             factor = jax.scipy.linalg.cho_factor(damped, lower=True)
             step = -scale * jax.scipy.linalg.cho_solve(factor, scale * gradient)
             foreseen = -(2 * gradient @ step + step @ (matrix @ step))
             moved = objective.moved(params, _out_of_basis(step, basis, shape))
-            after = objective(moved)
-            return moved, after, priced(after, held + step), foreseen
+            return moved, objective(moved), foreseen
 
         def bad(carry: tuple[Array, ...]) -> Array:
-            number, _, _, _, cost, _ = carry
-            return (number < self.tries) & ~(cost < before)
+            number, _, _, after, _ = carry
+            return (number < self.tries) & ~(after < value)
 
         def again(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             number, damping, *_ = carry
             damping = jnp.where(number == 0, damping, jnp.maximum(damping, SMALLEST) * 10)
             return number + 1, damping, *tried(damping)
 
-        before, unknown = priced(value, held), jnp.full((), jnp.inf, value.dtype)
-        start = (jnp.zeros((), jnp.int32), damping, params, unknown, unknown, jnp.zeros((), value.dtype))
-        number, damping, moved, after, cost, foreseen = lax.while_loop(bad, again, start)
-        found = cost < before
-        good = (number == 1) & (before - cost > 0.25 * foreseen)
-        stale = jnp.where(found & (before - cost > LITTLE * before), 0, state.stale + 1)
+        start = (jnp.zeros((), jnp.int32), damping, params, jnp.full((), jnp.inf, value.dtype), jnp.zeros((), value.dtype))
+        number, damping, moved, after, foreseen = lax.while_loop(bad, again, start)
+        found = after < value
+        good = (number == 1) & (value - after > 0.25 * foreseen)
+        stale = jnp.where(found & (value - after > LITTLE * value), 0, state.stale + 1)
         # one axis may have nothing to gain where the next has
         done = (~found & ~alone) | (stale >= STALE)
         return jnp.where(found, objective.balanced(moved), params), SolveState(
