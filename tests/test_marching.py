@@ -257,7 +257,7 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
     assert len(kept.windows) == 1
     assert kept.interrupted
     assert kept.relative_l2() < 0.5
-    assert (tmp_path / "run" / "windows" / "001" / "best.npz").exists()
+    assert (tmp_path / "run" / "windows" / "001" / "solution.npz").exists()
 
 
 # --- refused -----------------------------------------------------------------------------------------------------
