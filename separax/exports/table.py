@@ -41,11 +41,9 @@ def write_points(view: View, points: Any, fields: dict[str, str], path: Path) ->
 
 
 def _rows(file: Any, places: list[np.ndarray], values: list[np.ndarray]) -> None:
-    digits = 9 if values[0].dtype == np.float32 else 17
-    table = np.stack([np.asarray(v, np.float64) for v in (*places, *values)], 1)
-    formats = ["%.17g"] * len(places) + [f"%.{digits}g"] * len(values)
-    for (part,) in pieces([len(table)], ROWS):
-        np.savetxt(file, table[part], formats, ",")
+    for (part,) in pieces([len(values[0])], ROWS):
+        columns = [each[part].astype(str) for each in (*places, *values)]  # as few digits as bring the number back
+        file.writelines(",".join(row) + "\n" for row in zip(*columns))
 
 
 def read_points(path: Path, box: Box) -> np.ndarray:
