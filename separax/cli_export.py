@@ -65,7 +65,7 @@ def _along(text: str, numbers: str, points: int | None) -> Any:
     import numpy as np
 
     from .errors import InputError, whole
-    from .exports.grid import PER_AXIS
+    from .exports.lattices import PER_AXIS
 
     try:
         values = [float(part) for part in numbers.split(",")]

@@ -84,8 +84,8 @@ class TensorBoard:
         for name, value in losses.items():
             self._writer.add_scalar(f"loss/{name}", value, step)
         if error is not None:
-            self._writer.add_scalar("relative L2 error", error, step)
-        self._writer.add_scalar("steps per second", rate, step)
+            self._writer.add_scalar("relative_l2", error, step)
+        self._writer.add_scalar("steps_per_second", rate, step)
         self._writer.flush()
 
     def on_end(self, solution: Any) -> None:

@@ -124,7 +124,8 @@ class Loss:
         """The mean of squares over the part of a place that is inside the problem's shape; all of its boundary is."""
         shape = self.problem.shape
         if shape is None or (isinstance(place, Points) and place.normals is not None):
-            return place.mean(values * values)
+            # the weights of a table of values may be of a higher precision than the run
+            return place.mean(values * values).astype(values.dtype)
         mask = jnp.broadcast_to(shape.mask(place.arrays()), values.shape)
         share = place.mean(mask.astype(values.dtype))
         inside = jnp.where(mask, values, 0.0)  # before squaring: what is nan outside has then no gradient either

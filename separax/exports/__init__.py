@@ -14,7 +14,7 @@ from ..errors import InputError, nearest
 from ..runs.files import writing
 from ..solution import View
 from .arrays import write_npy, write_npz
-from .grid import Grid, grid
+from .lattices import Grid, grid
 from .netcdf import dataset, write_netcdf
 from .table import read_points, write_csv, write_points
 from .vtk import write_pvd, write_vtr

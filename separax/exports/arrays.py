@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import InputError, listed
-from .grid import Grid
+from .lattices import Grid
 
 
 def write_npy(grid: Grid, path: Path) -> None:

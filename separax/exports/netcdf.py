@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..report.record import version
-from .grid import Grid
+from .lattices import Grid
 
 
 def _needed(package: str) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from ..domain import Box
 from ..errors import InputError, listed
 from ..solution import View
-from .grid import Grid, pieces
+from .lattices import Grid, pieces
 
 ROWS = 2**16  # written at once
 

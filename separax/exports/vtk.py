@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import InputError, listed
 from ..runs.files import writing
-from .grid import Grid
+from .lattices import Grid
 
 TYPES = {"f4": "Float32", "f8": "Float64"}
 TIME = "t"

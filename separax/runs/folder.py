@@ -47,9 +47,11 @@ def read_settings(folder: Path) -> dict[str, Any]:
             )
         raise InputError(f"run: there is no run in {folder} (no {SETTINGS}): name the folder that solve(…, out=…) wrote")
     found = files.read_toml(folder / SETTINGS)
-    if found.get("format") != FORMAT:
+    if "format" not in found or "run" not in found:
+        raise Damaged(folder / SETTINGS, "does not hold the settings of a run")
+    if found["format"] != FORMAT:
         raise InputError(
-            f"run: {folder} has format {found.get('format')!r}, written by separax {found.get('separax', 'of another version')}; this version reads format {FORMAT}: read it with that version, or solve again"
+            f"run: {folder} has format {found['format']!r}, written by separax {found.get('separax', 'of another version')}; this version reads format {FORMAT}: read it with that version, or solve again"
         )
     return found
 
