@@ -22,19 +22,14 @@ def problem() -> sx.Problem:
         return jnp.exp(-t) * jnp.sin(jnp.pi * x)
 
     conditions = [sx.Initial(exact), sx.Dirichlet(0, hard=True)]
-    return sx.Problem(
-        sx.Box(t=(0, 1), x=(0, 2)),
-        lambda u: u.t - u.xx / jnp.pi**2,
-        conditions,
-        reference=exact,
-        derived={"flux": lambda u: -u.x},
-    )
+    box = sx.Box(t=(0, 1), x=(0, 2))
+    return sx.Problem(box, lambda u: u.t - u.xx / jnp.pi**2, conditions, derived={"flux": lambda u: -u.x}, name="heat")
 
 
 def solve(kind: str, folder: Path, steps: int, seed: int = 0, **options: Any) -> Any:
-    """Two optimisers in sequence; what is in the folder is gone on with."""
+    """Goes on with what is in the folder. Two optimisers in sequence."""
     stages = [sx.Adam(5e-3, "cosine", steps=steps), sx.LBFGS(steps // 4)]
-    how = sx.Recipe(sx.SPINN(rank=4, width=12, depth=2), points=12, steps=steps + steps // 4, optimiser=stages)
+    how = sx.Recipe(sx.SPINN(rank=4, width=12, depth=2), points=12, optimiser=stages)
     seeds = [seed, seed + 1] if kind == "two seeds" else seed
     windows = 2 if kind == "two windows" else 1
     return sx.solve(problem(), how, seed=seeds, windows=windows, out=folder, resume=True, progress=False, **options)

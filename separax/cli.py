@@ -80,6 +80,7 @@ def solve(
     project: Annotated[bool, typer.Option("--project", help="Take the part of --initial that has no divergence.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the run.", show_default="runs/PROBLEM-TIME")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write for TensorBoard, to the run's folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Solve a problem of the catalogue and keep the run in a folder."""
@@ -94,6 +95,7 @@ def solve(
             raise InputError("--resume needs the folder of the run to go on with: write --out DIR --resume")
         found, how = prepared(problem, recipe, network, points, steps, precision, initial, project)
         folder = out or Path("runs") / f"{problem}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+        from .hooks import TensorBoard
         from .report.page import write_report
         from .runs import keep_record
         from .solving import solve as run
@@ -107,6 +109,7 @@ def solve(
             out=folder,
             resume=resume,
             progress=True,
+            callback=TensorBoard(folder / "tensorboard") if tensorboard else None,
         )
         result = {"command": " ".join(["separax", *sys.argv[1:]]), "recipe": recipe, **solution.record, "problem": problem}
         page: Path | None = None

@@ -75,4 +75,4 @@ def _along(text: str, numbers: str, points: int | None) -> Any:
         raise InputError(f"--axis must be a number, two ends, or two ends and a number of points, got {text!r}: write x=0,1,256")
     if len(values) == 1:
         return values[0]
-    return np.linspace(*values[:2], whole("--axis", values[2]) if len(values) == 3 else points or PER_AXIS)
+    return np.linspace(values[0], values[1], whole("--axis", values[2]) if len(values) == 3 else points or PER_AXIS)

@@ -91,7 +91,7 @@ def march(
                 found.append(list(solved) if isinstance(solved, Ensemble) else [solved])
                 if folder is not None and number + 1 < windows:
                     folder.saver.do(lambda: keep_solution(folder, joined()))
-                if found[-1][0].interrupted:
+                if interrupt.asked or found[-1][0].interrupted:  # a window that was never trained is no part of a solution
                     break
                 params = session.state.best
                 given = _given(end - edges[0], ends(params, given), len(seeds) if several else None)
