@@ -158,7 +158,7 @@ def test_a_solution_is_loaded_without_its_problem(made):
     np.testing.assert_array_equal(loaded.d(x=2)(t=T, x=X)["u"], solution.d(x=2)(t=T, x=X)["u"])
     residual = lambda u, t: t * u.t - u.xx**2  # noqa: E731
     np.testing.assert_array_equal(loaded.of(residual)(t=T, x=X), solution.of(residual)(t=T, x=X))
-    assert loaded.integral()["u"] == solution.integral()["u"]
+    assert loaded.integral(points=5)["u"] == solution.integral(points=5)["u"]
     rule = sx.quadrature(solution.problem.box, 5)
     np.testing.assert_array_equal(loaded.separable(rule).values(), solution.separable(rule).values())
     for name in ("steps", "total", "error_steps", "errors"):
@@ -189,23 +189,19 @@ def test_a_solution_is_saved_and_loaded(made, tmp_path):
         solution.save(tmp_path / "a")
 
 
-@pytest.mark.parametrize("windows", [1, 2])
-def test_ensembles_and_marches_are_loaded(tmp_path, windows):
-    found = solve(tmp_path / "run", heat(derived={}, reference=exact), recipe(steps=20), seed=[3, 5], windows=windows)
+def test_seeds_of_a_march_are_loaded(tmp_path):
+    found = solve(tmp_path / "run", heat(derived={}, reference=exact), recipe(steps=20), seed=[3, 5], windows=2)
     loaded = sx.load(tmp_path / "run")
     assert [s.seed for s in loaded] == [3, 5]
     for ours, theirs in zip(loaded, found):
-        np.testing.assert_array_equal(ours(t=T, x=X), theirs(t=T, x=X))
-        np.testing.assert_array_equal(ours.history.total, theirs.history.total)
-        np.testing.assert_array_equal(ours.history.error_steps, theirs.history.error_steps)
-        np.testing.assert_array_equal(ours.history.errors, theirs.history.errors)
+        np.testing.assert_array_equal(ours.edges, theirs.edges)
+        for name in ("total", "error_steps", "errors"):
+            np.testing.assert_array_equal(getattr(ours.history, name), getattr(theirs.history, name))
         assert not ours.interrupted
+    np.testing.assert_array_equal(loaded[1](t=T, x=X), found[1](t=T, x=X))
+    part = sx.load(tmp_path / "run" / "windows" / "002")
+    np.testing.assert_array_equal(part[0](t=T[3:], x=X), found[0].windows[1](t=T[3:], x=X))
     assert check(tmp_path / "run") == []
-    if windows == 2:
-        np.testing.assert_array_equal(loaded[1].edges, found[1].edges)
-        np.testing.assert_array_equal(loaded[1].jumps()["u"], found[1].jumps()["u"])
-        part = sx.load(tmp_path / "run" / "windows" / "002")
-        np.testing.assert_array_equal(part[0](t=0.75, x=X), found[0].windows[1](t=0.75, x=X))
 
 
 def test_what_was_found_is_loaded_with_what_depends_on_it(tmp_path):
@@ -267,7 +263,6 @@ def test_nothing_is_said_outside_a_loaded_shape(tmp_path):
     x = np.linspace(-1, 1, 24)  # no two of them on the circle
     np.testing.assert_array_equal(loaded(x=x, y=x), found(x=x, y=x))
     assert np.isnan(loaded(x=0.9, y=0.9))
-    assert float(loaded.integral()) == pytest.approx(float(found.integral()), rel=1e-6)
 
 
 # --- damage ------------------------------------------------------------------------------------------------------
