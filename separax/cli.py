@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .cli_export import export
 from .cli_paper import flops, rank, reproduce
 from .cli_report import report, view
 from .console import explained, words
@@ -80,6 +81,7 @@ def solve(
     project: Annotated[bool, typer.Option("--project", help="Take the part of --initial that has no divergence.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the run.", show_default="runs/PROBLEM-TIME")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write for TensorBoard, to the run's folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
     """Solve a problem of the catalogue and keep the run in a folder."""
@@ -94,9 +96,9 @@ def solve(
             raise InputError("--resume needs the folder of the run to go on with: write --out DIR --resume")
         found, how = prepared(problem, recipe, network, points, steps, precision, initial, project)
         folder = out or Path("runs") / f"{problem}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+        from .hooks import TensorBoard
         from .report.page import write_report
-        from .report.record import record
-        from .runs import write
+        from .runs import keep_record
         from .solving import solve as run
 
         solution = run(
@@ -108,27 +110,27 @@ def solve(
             out=folder,
             resume=resume,
             progress=True,
+            callback=TensorBoard(folder / "tensorboard") if tensorboard else None,
         )
-        result = {"command": " ".join(["separax", *sys.argv[1:]]), "recipe": recipe, **record(solution), "problem": problem}
-        write(folder / "record.json", (json.dumps(result, indent=1) + "\n").encode())
-        page = write_report(solution, folder, result)
+        result = {"command": " ".join(["separax", *sys.argv[1:]]), "recipe": recipe, **solution.record, "problem": problem}
+        page: Path | None = None
+        try:
+            result = keep_record(folder, result)
+            page = write_report(solution, folder, result)
+        except OSError as error:  # what was solved is still shown
+            words.print(f"[bold red]not kept:[/] {folder} could not be written ({error})")
         summary(result, page)
         if as_json:
             sys.stdout.write(json.dumps(result) + "\n")
         if result["interrupted"]:
             words.print(
-                f"stopped at step {result['steps']:,}, as asked; the best parameters so far are in [bold]{_best(folder)}[/]"
+                f"stopped at step {result['steps']:,}, as asked; the solution so far is in [bold]{folder / 'solution.npz'}[/]"
             )
             words.print(f"go on with:  separax solve {problem} --out {folder} --resume (and the same options)")
             raise typer.Exit(130)
 
 
-def _best(folder: Path) -> Path:
-    """Where a run's best parameters are: every window of a march has its own."""
-    return folder / "windows" if (folder / "windows").is_dir() else folder / "best.npz"
-
-
-def summary(result: dict[str, Any], page: Path) -> None:
+def summary(result: dict[str, Any], page: Path | None) -> None:
     """A run in a few lines."""
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
@@ -141,7 +143,8 @@ def summary(result: dict[str, Any], page: Path) -> None:
     table.add_row(
         "time", f"{result['train_seconds']:.1f} s for {result['steps']:,} steps, and {result['compile_seconds']:.1f} s to compile"
     )
-    table.add_row("page", f"[bold]{page}[/]")
+    if page is not None:
+        table.add_row("page", f"[bold]{page}[/]")
     words.print(table)
 
 
@@ -184,6 +187,7 @@ def bench(
 
 app.command()(report)
 app.command()(view)
+app.command()(export)
 app.command()(reproduce)
 app.command()(rank)
 app.command()(flops)

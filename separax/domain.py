@@ -20,7 +20,7 @@ from .errors import InputError, finite, listed, nearest, whole
 
 # words that mean something else where an axis is named: attributes of a field (`u.d(x=2)`, `u.value`) and options that
 # stand beside coordinates (`solution.integral("x", points=64, t=ts)`)
-RESERVED = ("self", "d", "value", "shape", "linear", "weights", "points", "field", "reference", "boundary")
+RESERVED = ("self", "d", "value", "shape", "linear", "weights", "points", "field", "reference", "boundary", "units", "at")
 SIDES = ("-", "+")
 
 

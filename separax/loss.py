@@ -265,7 +265,9 @@ class Loss:
         return jnp.asarray(term.value(coordinates, known.unknowns) if given is None else given, self.recipe.dtype)
 
     def _condition(self, term: Term, place: Place, source: Source, known: Known) -> Array:
-        return add_up(part.factor * part.place.mean(part.values**2) for part in self.parts(term, place, source, known))
+        # the weights of a table of values may be of a higher precision than the run
+        parts = self.parts(term, place, source, known)
+        return add_up(part.factor * part.place.mean(part.values**2).astype(part.values.dtype) for part in parts)
 
     def parts(self, term: Term, place: Place, source: Source, known: Known) -> list[Part]:
         """What a condition leaves, at the points of its place: two parts where a jump is asked for, else one."""

@@ -6,6 +6,7 @@ start, and the state there) is data. So the state is always a table: the initial
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -20,14 +21,15 @@ from jaxtyping import Array
 from .calling import values_of
 from .domain import Lattice, quadrature
 from .errors import Diverged, InputError, listed
+from .hooks import Hooks
 from .loss import START, TIME, Known, Loss, Model, values_name
 from .marched import Marched
 from .problem import Problem
-from .progress import Update, display
+from .progress import display
 from .recipe import Recipe
 from .report.record import record
-from .runs import Run
-from .session import Interrupt, Programs, Session, Window, check_memory, settings
+from .runs import Run, keep_solution, settings
+from .session import Interrupt, Programs, Session, Window, check_memory, keep_or_say
 from .solution import Ensemble, Solution
 from .sources import sources
 from .terms import Term
@@ -46,66 +48,63 @@ def march(
     out: str | os.PathLike[str] | None,
     resume: bool,
     progress: bool | None,
-    callback: Update | None,
+    hooks: Hooks,
 ) -> Marched | Ensemble:
     """`solve` with windows."""
     several = isinstance(seed, Sequence)
     seeds = list(seed) if isinstance(seed, Sequence) else [seed]
     check(problem, windows)
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), contextlib.ExitStack() as stack:
         edges = np.linspace(*problem.box[TIME], windows + 1)
         loss = Loss(first_window(problem, recipe, edges), recipe)
         trainer = Trainer(loss, len(seeds) if several else None)
         check_memory(trainer)
         asked = settings(problem, recipe, seeds) | {"windows": windows, "warm": bool(warm)}
-        folder = Run(out, asked, resume) if out is not None else None
+        folder = stack.enter_context(Run(out, asked, resume)) if out is not None else None
+        hooks.on_start(asked)
         programs, ends = Programs(trainer), _ends(loss, trainer)
         found: list[list[Solution]] = []
         given = _begin(loss, len(seeds) if several else None)
         params = None
+
+        def joined() -> Marched | Ensemble:
+            marched = [Marched.joined(problem, recipe, pieces, edges, folder and folder.path) for pieces in zip(*found)]
+            return Ensemble(marched) if several else marched[0]
+
         with display(problem.name, progress) as shown, Interrupt() as interrupt:
             for number, (start, end) in enumerate(itertools.pairwise(edges)):
                 inside = problem.during(start, end)
-                run = None
-                if folder is not None:
-                    run = Run(folder.path / "windows" / f"{number + 1:03d}", asked | {"window": number + 1}, resume=True)
+                run = stack.enter_context(folder.part(number + 1)) if folder is not None else None
                 window = Window(inside, number, start - edges[0], given, params if warm else None)
                 session = Session(programs, seeds, run, interrupt, window)
                 before, total = number * recipe.total_steps, windows * recipe.total_steps
 
                 def report(step: int, steps: int, before: int = before, total: int = total, **now: Any) -> None:
-                    for each in (shown, callback):
-                        if each is not None:
-                            each(step=before + step, steps=total, **now)
+                    for each in (shown, hooks.on_update):
+                        each(step=before + step, steps=total, **now)
 
                 session.go(report)
                 try:
                     solved = session.finish()
                 except Diverged as error:
-                    raise _diverged(error, problem, recipe, found, folder, number) from error
+                    raise _diverged(error, joined() if found else None, folder, number) from error
                 found.append(list(solved) if isinstance(solved, Ensemble) else [solved])
-                if found[-1][0].interrupted:
+                if folder is not None and number + 1 < windows:
+                    folder.saver.do(lambda: keep_solution(folder, joined()))
+                if interrupt.asked or found[-1][0].interrupted:  # a window that was never trained is no part of a solution
                     break
                 params = session.state.best
                 given = _given(end - edges[0], ends(params, given), len(seeds) if several else None)
-        marched = [Marched.joined(problem, recipe, pieces, edges, folder and folder.path) for pieces in zip(*found)]
-        solution = Ensemble(marched) if several else marched[0]
+        solution = joined()
         if folder is not None:
-            folder.save_record(record(solution))
+            keep_or_say(folder, solution, record(solution))
         return solution
 
 
-def _diverged(
-    error: Diverged, problem: Problem, recipe: Recipe, found: list[list[Solution]], folder: Run | None, number: int
-) -> Diverged:
+def _diverged(error: Diverged, before: Marched | Ensemble | None, folder: Run | None, number: int) -> Diverged:
     """What was solved before the window in which the loss stopped being finite is kept, and handed on."""
     where = f"; the {number} before it are kept in {folder.path / 'windows'}" if folder and number else ""
-    if not found:
-        return Diverged(f"window 1: {error}", error.solution)
-    edges = np.array([found[0][0].problem.box[TIME][0], *(pieces[0].problem.box[TIME][1] for pieces in found)])
-    marched = [Marched.joined(problem, recipe, pieces, edges, folder and folder.path) for pieces in zip(*found)]
-    kept = Ensemble(marched) if len(marched) > 1 else marched[0]
-    return Diverged(f"window {number + 1}: {error}{where}", kept)
+    return Diverged(f"window {number + 1}: {error}{where}", error.solution if before is None else before)
 
 
 # --- what can be marched -------------------------------------------------------------------------------------------

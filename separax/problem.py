@@ -271,6 +271,10 @@ class Problem:
                 )
         return {k: jnp.broadcast_to(fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape) for k, v in found.items()}
 
+    def no_reference(self) -> str:
+        """Why there is nothing to measure errors against, and what to do."""
+        return "the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)"
+
     def during(self, start: float, end: float) -> Problem:
         """The same problem on a part of the interval of time; its terms stay those of the whole."""
         part = copy.copy(self)

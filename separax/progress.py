@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
 
 
 class Update(Protocol):
-    """Called between launches. Any function of this shape can be a callback of `solve`."""
+    """Called between launches. Any function of this shape can be a callback of `solve`; more than that is in `separax.hooks`."""
 
     def __call__(self, *, step: int, steps: int, loss: float, error: float | None, rate: float) -> None: ...
 
@@ -37,13 +38,13 @@ class Lines:
     def __exit__(self, *_: Any) -> None:
         pass
 
-    def __call__(self, *, step: int, steps: int, loss: float, error: float | None, rate: float) -> None:
+    def __call__(self, *, step: int, steps: int, losses: Mapping[str, float], error: float | None, rate: float) -> None:
         if step < self.next * steps:
             return
         self.next = step / steps + 0.1
         left = clock((steps - step) / rate) if rate else "?"
         print(
-            f"{self.title}: step {step:,} of {steps:,}  loss {number(loss)}  error {number(error)}  {rate:,.0f} steps/s  {left} left",
+            f"{self.title}: step {step:,} of {steps:,}  loss {number(losses['total'])}  error {number(error)}  {rate:,.0f} steps/s  {left} left",
             file=self.stream,
             flush=True,
         )
@@ -78,10 +79,16 @@ class Bar:
     def __exit__(self, *_: Any) -> None:
         self.bar.stop()
 
-    def __call__(self, *, step: int, steps: int, loss: float, error: float | None, rate: float) -> None:
+    def __call__(self, *, step: int, steps: int, losses: Mapping[str, float], error: float | None, rate: float) -> None:
         left = f"{clock((steps - step) / rate)} left" if rate and step < steps else f"{clock(time.perf_counter() - self.started)}"
         self.bar.update(
-            self.task, total=steps, completed=step, loss=number(loss), error=number(error), rate=f"{rate:,.0f} steps/s", left=left
+            self.task,
+            total=steps,
+            completed=step,
+            loss=number(losses["total"]),
+            error=number(error),
+            rate=f"{rate:,.0f} steps/s",
+            left=left,
         )
 
 
@@ -101,3 +108,8 @@ def display(title: str, wanted: bool | None) -> Bar | Lines | Silent:
     if wanted is False or (wanted is None and not sys.stderr.isatty()):
         return Silent()
     return Bar(title) if sys.stderr.isatty() else Lines(title, sys.stderr)
+
+
+def say(text: str) -> None:
+    """A word on standard error, beside a bar if there is one."""
+    print(f"separax: {text}", file=sys.stderr, flush=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +16,14 @@ import numpy as np
 from jaxtyping import Array
 
 from .domain import Lattice
-from .errors import Diverged
+from .errors import Diverged, InputError
 from .loss import TIME, Model
 from .memory import check_fits
 from .problem import Problem
-from .recipe import Recipe
+from .progress import say
 from .report.record import record
-from .runs import Run
+from .runs import Run, keep
+from .runs.describing import described, leaves
 from .solution import (
     Ensemble,
     History,
@@ -40,22 +40,8 @@ from .training import Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
 SAVE_SECONDS = 30.0  # between two saves of the state
+STATE = "state."  # what the names of a state's arrays begin with
 WATCHED = 2**15  # points of the lattice on which the error is followed during training
-
-
-def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:
-    """What makes two runs the same run."""
-    return {
-        "problem": problem.name,
-        "box": repr(problem.box),
-        "terms": list(problem.names),
-        "equation": problem.fingerprint(),
-        "recipe": re.sub(r" at 0x[0-9a-f]+", "", repr(recipe)),
-        "points": recipe.counts(problem.box),
-        "steps": recipe.total_steps,
-        "precision": recipe.precision,
-        "seeds": list(seeds),
-    }
 
 
 def check_memory(trainer: Trainer) -> None:
@@ -164,12 +150,15 @@ class Session:
         if self.window.number:
             again = jax.vmap(jax.random.fold_in, (0, None)) if self.several else jax.random.fold_in
             keys = again(keys, self.window.number)
-        stage = self.run.saved_stage() if self.run is not None else None
-        if self.run is None or stage is None:
+        kept = self.run.state() if self.run is not None else None
+        if self.run is None or kept is None:
             return self.trainer.init(keys, self.window.given, self.window.params)
-        self.trainer = self.programs.trainer(stage)
-        state, self.records, self.errors, self.spent, self.bytes = self.run.load_state(self.trainer.like(keys, self.window.given))
-        return state
+        about, arrays = kept
+        self.trainer = self.programs.trainer(about["stage"])
+        self.records = [arrays["history"]] if arrays["history"].size else []
+        self.errors = list(zip(arrays["error_steps"].tolist(), arrays["errors"]))
+        self.spent, self.bytes = about["spent"], about["memory"]
+        return _restored(self.trainer.like(keys, self.window.given), arrays, self.run)
 
     def _compiled(self) -> Compiled:
         """This stage's launch. A run's compiling is the sum over its stages, its memory that of the largest."""
@@ -193,7 +182,7 @@ class Session:
                 break
             self._next()
         if self.step > begun:
-            self._save()
+            self._save(wait=True)
 
     def _next(self) -> None:
         """On to the next stage."""
@@ -220,17 +209,18 @@ class Session:
                 self.compiling += self.trainer.spent()
             rate = rounds * length / took if not rate else 0.7 * rate + 0.3 * rounds * length / took
             error = watch(self.state.best, step) if watch else None
-            self._report(report, step=step, steps=steps, loss=float(np.median(record[..., -1, -1])), error=error, rate=rate)
+            last = np.median(record[..., -1, :].reshape(-1, record.shape[-1]), axis=0)  # over seeds
+            losses = {name: float(value) for name, value in zip((*self.loss.names, "total"), last)}
+            self._report(report, step=step, steps=steps, losses=losses, error=error, rate=rate)
             rounds = max(1, min(2 * rounds, round(rounds * LAUNCH_SECONDS / took)))
-            if time.perf_counter() - saved > SAVE_SECONDS:
-                self._save()
+            if time.perf_counter() - saved > SAVE_SECONDS and self._save():
                 saved = time.perf_counter()
 
     def _report(self, report: Callable[..., Any], **now: Any) -> None:
         try:
             report(**now)
         except BaseException:
-            self._save()  # a callback may raise whatever it likes; the run is kept
+            self._save(wait=True)  # a callback may raise whatever it likes; the run is kept
             raise
 
     def _keep(self, record: np.ndarray, start: int) -> None:
@@ -246,10 +236,17 @@ class Session:
             named = [n for n in names if n != "total"] or names
             self.trouble = f"the loss stopped being finite at step {start + first:,} (term {', '.join(map(repr, named))})"
 
-    def _save(self) -> None:
-        if self.run is not None:
-            self.run.save_state(self.trainer.stage.number, self.state, self.records, self.errors, self.spent, self.bytes)
-            self.run.save_best(self.state.best)
+    def _save(self, wait: bool = False) -> bool:
+        """Copies the state, and has it written while training goes on; False where the last one is still being written."""
+        if self.run is None or (self.run.saver.busy and not wait):
+            return self.run is None
+        about = {"stage": self.trainer.stage.number, "step": self.step, "spent": self.spent, "memory": self.bytes}
+        arrays = {STATE + name: leaf for name, leaf in leaves(self.state).items()}
+        arrays["history"] = np.concatenate(self.records, axis=-2) if self.records else np.zeros(0)
+        arrays["error_steps"] = np.array([step for step, _ in self.errors], int)
+        arrays["errors"] = np.array([np.asarray(error) for _, error in self.errors])
+        self.run.save(about, arrays, described(self._found()), wait)
+        return True
 
     def _watch(self) -> Callable[[Any, int], float] | None:
         """Follows the relative L2 error of the best parameters, where there is a reference."""
@@ -304,19 +301,46 @@ class Session:
             since=self.window.since,
         )
 
+    def _found(self) -> Solution | Ensemble:
+        solutions = [self._solution(i) for i in range(len(self.seeds))]
+        return Ensemble(solutions) if self.several else solutions[0]
+
     def finish(self) -> Solution | Ensemble:
         """The solution, kept in the run's folder; raises `Diverged` with it where there was trouble."""
-        solutions = [self._solution(i) for i in range(len(self.seeds))]
-        out = Ensemble(solutions) if self.several else solutions[0]
+        out = self._found()
         if self.run is not None:
-            for solution in solutions:
-                self.run.save_history(solution.history, f"-seed{solution.seed}" if self.several else "")
-            self.run.save_record(record(out) | {"trouble": self.trouble})
+            keep_or_say(self.run, out, record(out) | {"trouble": self.trouble})
         if self.trouble is not None:
+            first = out[0] if isinstance(out, Ensemble) else out
             where = f"in {self.run.path}" if self.run else "in this error's .solution"
             raise Diverged(
-                f"{self.trouble}; the best parameters, from step {solutions[0].best_step:,}, are {where}."
+                f"{self.trouble}; the best parameters, from step {first.best_step:,}, are {where}."
                 " Try a smaller rate, optimiser=sx.Adam(1e-3), or precision='float64'",
                 out,
             )
         return out
+
+
+def keep_or_say(run: Run, found: Solution | Ensemble, result: dict[str, Any]) -> None:
+    """Keeps what came out. A full disk takes nothing from who waited for it: the solution is still returned."""
+    try:
+        found.record = keep(run, found, result)
+    except OSError as error:
+        found.record = result
+        say(f"{run.path} could not be written ({error}): the solution is only in memory; keep it with solution.save(folder)")
+    if run.saver.trouble is not None:
+        say(
+            f"the last state of this run is not kept in {run.path} ({run.saver.trouble}): resuming it goes on from the one before"
+        )
+
+
+def _restored(like: Any, arrays: Mapping[str, np.ndarray], run: Run) -> Any:
+    """A saved state in the shape of its stage's states."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    found = [arrays.get(STATE + jax.tree_util.keystr(path, simple=True, separator=".")) for path, _ in paths]
+    for old, (_, new) in zip(found, paths):
+        if old is None or old.shape != new.shape or old.dtype != new.dtype:
+            raise InputError(
+                f"resume: the state in {run.path} does not fit this network: repeat the settings it was started with, and the versions in environment.toml"
+            )
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])

@@ -81,12 +81,17 @@ class View:
         """What the operator needs, found by running it on nothing; refuses what cannot be evaluated."""
         tracer, coordinates, unknowns = self.problem._example()
 
+        names: list[str] = []
+
         def run(c: Any, k: Any) -> int:
-            for expression in self._expressions(self.problem.field_map(tracer), c, k).values():
+            found = self._expressions(self.problem.field_map(tracer), c, k)
+            names.extend(found)
+            for expression in found.values():
                 values_of(expression, tracer.shape, "of")
             return 0
 
         jax.eval_shape(run, coordinates, unknowns)
+        self.names = tuple(names)  # of the values; "" where there is one without a name
         return frozenset(tracer.needs)
 
     def _on(self, model: Model, place: Place, since: Array | None) -> tuple[Source, dict[str, Any]]:
@@ -253,6 +258,37 @@ class View:
 
         return animate(self, path, x, y, **options)
 
+    def to_xarray(
+        self, *, points: int | Mapping[str, int] | None = None, units: Mapping[str, str] | None = None, **coordinates: Any
+    ) -> Any:
+        """On a lattice, as an `xarray.Dataset` with named coordinates: `solution.to_xarray(t=ts, x=0.5, units={"x": "m"})`.
+
+        An axis that is not given gets `points` of its own; one given as a number is a coordinate without a dimension.
+        """
+        from .exports import dataset, grid
+
+        return dataset(grid(self, coordinates, points, units=units))
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        /,
+        *,
+        field: str | None = None,
+        points: int | Mapping[str, int] | None = None,
+        units: Mapping[str, str] | None = None,
+        at: Any = None,
+        **coordinates: Any,
+    ) -> Path:
+        """Writes values on a lattice to a file whose ending says how: `.nc`, `.vtr`, `.pvd`, `.csv`, `.npy` or `.npz`.
+
+        Coordinates as for `to_xarray`; `field` writes one of several; `at` are scattered points instead, (n, axes), for a table.
+        It is written in pieces: a lattice may be larger than memory.
+        """
+        from .exports import export
+
+        return export(self, path, coordinates, points, field, units, at)
+
     def integral(self, *axes: str, points: int = 64, **coordinates: Any) -> Any:
         """The integral over the named axes (all if none is named), by Gauss-Legendre quadrature with `points` points each.
 
@@ -297,8 +333,9 @@ def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[
 class Solution(View):
     """The solution of a problem: call it on a lattice, ask `.at` points, differentiate, integrate, measure.
 
-    Attributes: `estimate` of its relative L2 error and the `levels` of refinement behind it, where it was solved for without a recipe; `history` of the losses; `timing`; `memory_bytes` of a training step; `unknowns` found; `best_step` and
-    `best_loss` of the parameters it holds; `seed`; `interrupted` if it was stopped early; `run_dir` if it was kept.
+    Attributes: `history` of the losses; `timing`; `memory_bytes` of a training step; `unknowns` found; `best_step` and
+    `best_loss` of the parameters it holds; `seed`; `interrupted` if it was stopped early; `run_dir` if it was kept, and then its
+    `record`; `estimate` of its relative L2 error and the `levels` of refinement behind it, where it was solved for without a recipe.
     """
 
     def __init__(
@@ -323,6 +360,7 @@ class Solution(View):
         self.history, self.timing, self.seed = history, timing, seed
         self.best_step, self.best_loss, self.memory_bytes = best_step, best_loss, memory_bytes
         self.interrupted, self.run_dir = interrupted, run_dir
+        self.record: dict[str, Any] = {}
 
     @property
     def unknowns(self) -> dict[str, float]:
@@ -358,6 +396,12 @@ class Solution(View):
                 }
             )
 
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Keeps the solution in a folder of its own, from which `sx.load(folder)` makes it again."""
+        from .runs.keeping import save  # what keeps solutions knows what they are, not the other way round
+
+        return save(self, folder)
+
     # --- errors ------------------------------------------------------------------------------------------------
 
     def relative_l2(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> float:
@@ -376,9 +420,7 @@ class Solution(View):
     def _sums(self, reference: Any, field: str | None, coordinates: Mapping[str, Any]) -> tuple[float, float, int]:
         problem = self.problem
         if reference is None and problem.reference is None:
-            raise InputError(
-                "relative_l2: the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)"
-            )
+            raise InputError(f"relative_l2: {problem.no_reference()}")
         if field is not None and field not in problem.outputs:
             raise InputError(
                 f"relative_l2: there is no field {field!r}; the fields are {listed(problem.outputs)}.{nearest(field, problem.outputs)}"
@@ -408,8 +450,10 @@ class Ensemble(Sequence):
 
     def __init__(self, solutions: Sequence[Solution]):
         self.solutions = tuple(solutions)
-        for solution in self.solutions[1:]:  # they differ in their parameters alone: one compiled evaluation serves all
-            solution._evaluate = self.solutions[0]._evaluate
+        self.record: dict[str, Any] = {}
+        for solution in self.solutions[1:]:
+            if solution.problem is self.solutions[0].problem:  # they differ in their parameters alone
+                solution._evaluate = self.solutions[0]._evaluate  # one compiled evaluation serves all
 
     def __len__(self) -> int:
         return len(self.solutions)
@@ -426,6 +470,12 @@ class Ensemble(Sequence):
 
     def rmse(self, *arguments: Any, **options: Any) -> np.ndarray:
         return np.array([s.rmse(*arguments, **options) for s in self.solutions])
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Keeps all of them in one folder, as `Solution.save`."""
+        from .runs.keeping import save
+
+        return save(self, folder)
 
     def __repr__(self) -> str:
         return f"Ensemble({', '.join(map(repr, self.solutions))})"

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import jax
 
 from .automatic import TOLERANCE, automatic, suits
 from .errors import InputError, finite, whole
+from .hooks import Hooks
 from .loss import Loss
 from .marching import march
 from .problem import Problem
-from .progress import Update, display
+from .progress import display
 from .recipe import Recipe
 from .report.record import record
-from .runs import Run
-from .session import Interrupt, Programs, Session, check_memory, settings
+from .runs import Run, settings
+from .session import Interrupt, Programs, Session, check_memory, keep_or_say
 from .solution import Ensemble, Solution
 from .training import Trainer
 
@@ -32,7 +35,7 @@ def solve(
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: bool | None = None,
-    callback: Update | None = None,
+    callback: Any = None,
 ) -> Solution | Ensemble:
     """Solves a problem.
 
@@ -45,10 +48,11 @@ def solve(
         windows: cut the time axis into so many windows and solve one after the other, each from the state the last one ended
             with: for what changes too much over the whole interval for one network. A recipe's steps are those of a window.
         warm: begin each window with the network of the last one instead of a fresh one.
-        out: a folder to keep the run in: settings, state, history and record.
+        out: a folder to keep the run in: settings, state, solution, history and record; `sx.load` reads it.
         resume: go on with the run that `out` holds.
         progress: show a bar (True), nothing (False), or a bar if there is a terminal (None).
-        callback: called between launches with step, steps, loss, error and rate.
+        callback: a function, called between launches with step, steps, loss, error and rate; a hook (`separax.hooks`) such as
+            `sx.TensorBoard("logs")`; or a list of them.
 
     Ctrl-C ends a run cleanly: the solution has the best parameters so far, and `interrupted` set. A loss that stops being
     finite raises `Diverged`, which carries the solution too.
@@ -64,8 +68,7 @@ def solve(
     wanted = TOLERANCE if tolerance is None else finite("solve: tolerance", tolerance, positive=True)
     if recipe is not None and not isinstance(recipe, Recipe):
         raise InputError(f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)")
-    if callback is not None and not callable(callback):
-        raise InputError(f"solve: callback must be a function of step, steps, loss, error and rate, got {callback!r}")
+    hooks = Hooks(callback)
     if resume and out is None:
         raise InputError("solve: resume=True needs the folder of the run to go on with: write out='runs/mine', resume=True")
     several = isinstance(seed, Iterable)
@@ -74,22 +77,26 @@ def solve(
         raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
     alone = recipe is None and not several and whole("windows", windows) == 1
     if alone and suits(problem):
-        return _refine(problem, wanted, seeds[0], out, resume, progress, callback)
+        return _refine(problem, wanted, seeds[0], out, resume, progress, hooks)
     if tolerance is not None:
         raise InputError(
             "solve: tolerance is for one seed, one window of time and conditions that can be solved for (no soft Periodic): leave it out, or them"
         )
     recipe = Recipe() if recipe is None else recipe
     if whole("windows", windows) > 1:
-        return march(problem, recipe, windows, warm, seeds if several else seeds[0], out, resume, progress, callback)
+        marched = (problem, recipe, windows, warm, seeds if several else seeds[0], out, resume, progress, hooks)
+        return hooks.ended(lambda: march(*marched))
     with jax.enable_x64(True):
         trainer = Trainer(Loss(problem, recipe), len(seeds) if several else None)
         check_memory(trainer)
-        run = Run(out, settings(problem, recipe, seeds), resume) if out is not None else None
-        with display(problem.name, progress) as shown, Interrupt() as interrupt:
-            session = Session(Programs(trainer), seeds, run, interrupt)
-            session.go(lambda **now: [report(**now) for report in (shown, callback) if report is not None])
-        return session.finish()
+        asked = settings(problem, recipe, seeds)
+        with contextlib.ExitStack() as stack:
+            run = stack.enter_context(Run(out, asked, resume)) if out is not None else None
+            hooks.on_start(asked)
+            with display(problem.name, progress) as shown, Interrupt() as interrupt:
+                session = Session(Programs(trainer), seeds, run, interrupt)
+                session.go(lambda **now: [report(**now) for report in (shown, hooks.on_update)])
+            return hooks.ended(session.finish)
 
 
 def _refine(
@@ -99,26 +106,24 @@ def _refine(
     out: str | os.PathLike[str] | None,
     resume: bool,
     progress: bool | None,
-    callback: Update | None,
+    hooks: Hooks,
 ) -> Solution:
     """`solve` without a recipe. A run that is resumed begins again: its levels take seconds."""
     with jax.enable_x64(True):
         asked = settings(problem, Recipe(), [seed]) | {
             "recipe": f"automatic, tolerance {tolerance:g}",
-            "points": None,
-            "steps": None,
+            "points": "automatic",
+            "steps": "automatic",
+            "precision": "float64",
         }
-        run = Run(out, asked, resume) if out is not None else None
-        with display(problem.name, progress) as shown, Interrupt() as interrupt:
-            found = automatic(
-                problem,
-                tolerance,
-                seed,
-                lambda **now: [report(**now) for report in (shown, callback) if report is not None],
-                interrupt,
-            )
-        if run is not None:
-            found.run_dir = run.path
-            run.save_history(found.history)
-            run.save_record(record(found))
-        return found
+        with contextlib.ExitStack() as stack:
+            run = stack.enter_context(Run(out, asked, resume)) if out is not None else None
+            hooks.on_start(asked)
+            with display(problem.name, progress) as shown, Interrupt() as interrupt:
+                found = automatic(
+                    problem, tolerance, seed, lambda **now: [report(**now) for report in (shown, hooks.on_update)], interrupt
+                )
+            if run is not None:
+                found.run_dir = run.path
+                keep_or_say(run, found, record(found))
+            return hooks.ended(lambda: found)

@@ -78,7 +78,7 @@ class Trainer:
         self.optimiser: Any = self.stage.optimiser.transform(steps)
         self.traces = 0  # how often the launch was traced: once per stage
         self._seconds = 0.0  # of its first and last look: nearly all of it compiling
-        self._whole: Callable[[Array], Model] = _not_yet
+        self._whole: Callable[[Array], Model] | None = None
         self._jitted: dict[str, Callable[..., Any]] = {}
 
     # --- what happens once in a stage ----------------------------------------------------------------------------
@@ -93,8 +93,6 @@ class Trainer:
 
     def begin(self, before: TrainState) -> TrainState:
         """The first state of this stage, from the last one of the stage before."""
-        keys = jax.random.key(0) if self.seeds is None else jax.random.split(jax.random.key(0), self.seeds)
-        self.like(keys, before.given)
         return self._once(self._begin, before)
 
     def close(self, state: TrainState) -> TrainState:
@@ -123,15 +121,20 @@ class Trainer:
 
     def _init(self, key: PRNGKeyArray, given: Given, params: Array | None) -> TrainState:
         k_model, k_points = jax.random.split(key)
-        arrays, static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, k_model), eqx.is_array)
-        model, unravel = ravel_pytree(arrays)
-        self._whole = lambda params: eqx.combine(unravel(params), static)
+        model = self._build(k_model)
         model, none = model if params is None else params, jnp.zeros((), jnp.int32)
         unknown = jnp.asarray(jnp.inf, self.loss.recipe.dtype)
         state = TrainState(model, None, jax.random.key_data(k_points), none, model, unknown, none, dict(given))
         if self.searches:
             return self._begin(state)
         return dataclasses.replace(state, optimiser=self.optimiser.init(model))
+
+    def _build(self, key: PRNGKeyArray) -> Array:
+        """Fresh parameters as one vector; and how such a vector becomes a network again."""
+        arrays, static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, key), eqx.is_array)
+        model, unravel = ravel_pytree(arrays)
+        self._whole = lambda params: eqx.combine(unravel(params), static)
+        return model
 
     def _begin(self, before: TrainState) -> TrainState:
         start = before.best
@@ -170,6 +173,9 @@ class Trainer:
 
     def model(self, params: Float[Array, " parameters"]) -> Model:
         """Parameters as they stand in a state, made a network again."""
+        if self._whole is None:  # a run that is resumed builds nothing itself
+            jax.eval_shape(self._build, jax.random.key(0))
+        assert self._whole is not None
         return self._whole(params)
 
     # --- the compiled part -------------------------------------------------------------------------------------
@@ -276,10 +282,6 @@ class Trainer:
         lowered = jax.jit(launch, donate_argnums=0).lower(state, jnp.zeros((), jnp.int32))
         program = lowered.compile(QUICKLY if self.stage.optimiser.solves and jax.default_backend() == "gpu" else None)
         return Compiled(program, time.perf_counter() - started, memory(program))
-
-
-def _not_yet(params: Array) -> Model:
-    raise RuntimeError("Trainer.init must run before its parameters can be made a network")
 
 
 @dataclass(frozen=True)

@@ -547,7 +547,7 @@ def test_an_enormous_rate(tmp_path):
     with pytest.raises(sx.Diverged, match="the best parameters") as error:
         sx.solve(steep, small(steps=200, optimiser=sx.Adam(1e18)), out=tmp_path)
     assert np.all(np.isfinite(error.value.solution(t=np.linspace(0, 1, 5))))
-    assert (tmp_path / "best.npz").exists()
+    assert (tmp_path / "solution.npz").exists()
     assert "stopped being finite" in (tmp_path / "record.json").read_text()
 
 

@@ -245,6 +245,18 @@ def test_a_march_goes_on_where_it_stopped(tmp_path, monkeypatch):
         sx.solve(problem(), recipe(steps=300), windows=4, out=tmp_path / "run", resume=True, progress=False)
 
 
+def test_a_march_goes_on_after_a_window_that_ended_in_a_later_stage(tmp_path):
+    stages = [sx.Adam(5e-3, steps=20), sx.LBFGS(20)]
+    options = {"recipe": recipe(optimiser=stages, steps=40), "windows": 2, "progress": False}
+    whole = sx.solve(problem(reference=None), **options)
+    part = sx.solve(problem(reference=None), out=tmp_path / "run", callback=Stop(40), **options)
+    assert part.interrupted
+    assert len(part.windows) == 1
+    again = sx.solve(problem(reference=None), out=tmp_path / "run", resume=True, **options)
+    x, t = np.linspace(0, 2, 9), np.linspace(1, 2, 7)
+    np.testing.assert_array_equal(again(t=t, x=x), whole(t=t, x=x))
+
+
 def test_a_window_that_diverges_leaves_those_before(tmp_path):
     def explosive(u, t, x):
         return jnp.where(t > 1.5, jnp.inf, 1.0) * (heat(u, t, x).value + 0.0 * u.value)
@@ -257,7 +269,7 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
     assert len(kept.windows) == 1
     assert kept.interrupted
     assert kept.relative_l2() < 0.5
-    assert (tmp_path / "run" / "windows" / "001" / "best.npz").exists()
+    assert (tmp_path / "run" / "windows" / "001" / "solution.npz").exists()
 
 
 # --- refused -----------------------------------------------------------------------------------------------------

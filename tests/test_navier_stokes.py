@@ -169,7 +169,7 @@ def test_windows_and_an_initial_flow_from_the_command_line(tmp_path):
     result = json.loads(done.stdout)
     assert result["steps"] == 40
     assert len(result["relative_l2_windows"]) == 2
-    assert (tmp_path / "run" / "windows" / "002" / "best.npz").exists()
+    assert (tmp_path / "run" / "windows" / "002" / "solution.npz").exists()
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 
 

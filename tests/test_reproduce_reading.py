@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from separax.errors import InputError
 from separax.reproduce import figures, tables
 from separax.reproduce.published import published
-from separax.reproduce.records import DamagedRecord, checksum, collect, read_record, seal, write_record
+from separax.reproduce.records import DamagedRecord, collect, read_record, write_record
 from separax.reproduce.statistics import interval
+from separax.runs.files import checksum, seal
 
 PROBLEMS = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")
 

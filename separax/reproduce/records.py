@@ -7,7 +7,6 @@ kept and covered by the checksum.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..runs import write
+from ..runs.files import Damaged, read_json, seal, shown, write
 from .published import published
 
 Record = dict[str, Any]
@@ -33,17 +32,6 @@ class DamagedRecord(InputError):
     def __init__(self, path: str | os.PathLike[str], reason: str):
         super().__init__(f"{path}: {reason}; run this row again, or restore the file")
         self.path, self.reason = Path(path), reason
-
-
-def seal(record: Mapping[str, Any]) -> Record:
-    """A copy of `record` with the checksum of its content."""
-    plain = json.loads(_canonical({k: v for k, v in record.items() if k != "sha256"}))  # as it will be read back
-    return plain | {"sha256": checksum(plain)}
-
-
-def checksum(record: Mapping[str, Any]) -> str:
-    """The SHA-256 of a record's content: its JSON with sorted keys and no spaces, without the checksum itself."""
-    return hashlib.sha256(_canonical({k: v for k, v in record.items() if k != "sha256"}).encode()).hexdigest()
 
 
 def write_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> Path:
@@ -65,23 +53,10 @@ def read_record(path: str | os.PathLike[str]) -> Record:
     """The record in a file, checked in full; raises `DamagedRecord`."""
     path = Path(path)
     try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise DamagedRecord(path, f"cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise DamagedRecord(path, f"is not text (byte {error.start})") from None
-    if not text.strip():
-        raise DamagedRecord(path, "is empty")
-    try:
-        record = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
-    except json.JSONDecodeError as error:
-        # the parser names the end of the text, or the start of a string that never ends
-        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        reason = "is cut short" if cut else "is not JSON"
-        raise DamagedRecord(path, f"{reason} (line {error.lineno}: {error.msg})") from None
-    except (ValueError, RecursionError) as error:
-        raise DamagedRecord(path, f"is not a record ({error})") from None
-    reason = _unsealed(record) or wrong(record) or misplaced(path, record)
+        record = read_json(path)
+    except Damaged as error:
+        raise DamagedRecord(path, error.reason) from None
+    reason = wrong(record) or misplaced(path, record)
     if reason:
         raise DamagedRecord(path, reason)
     return record
@@ -107,14 +82,14 @@ def collect(folder: str | os.PathLike[str]) -> tuple[list[Record], list[tuple[Pa
 def wrong(record: Any) -> str | None:
     """What is wrong with a record's fields, in words, or None."""
     if not isinstance(record, dict):
-        return f"is not a JSON object but {_shown(record)}"
+        return f"is not a JSON object but {shown(record)}"
     if record.get("schema") != SCHEMA or isinstance(record.get("schema"), bool):
-        return f"schema is {_shown(record.get('schema'))}, this version reads schema {SCHEMA}"
+        return f"schema is {shown(record.get('schema'))}, this version reads schema {SCHEMA}"
     for name, (holds, meant) in FIELDS.items():
         if name not in record:
             return f"has no field {name!r}"
         if not holds(record[name]):
-            return f"{name} must be {meant}, it is {_shown(record[name])}"
+            return f"{name} must be {meant}, it is {shown(record[name])}"
     for name in PER_SEED:
         if record[name] is not None and len(record[name]) != len(record["seeds"]):
             return f"{name} has {len(record[name])} values for {len(record['seeds'])} seeds"
@@ -215,57 +190,18 @@ def _wrong_curve(curve: Record | None, seeds: int) -> str | None:
         return None
     steps: Any = curve.get("steps")
     if not _some(_count(0))(steps) or steps != sorted(set(steps)) or len(steps) > MOST_CURVE_STEPS:
-        return f"curve: steps must be at most {MOST_CURVE_STEPS} rising whole numbers, it is {_shown(steps)}"
+        return f"curve: steps must be at most {MOST_CURVE_STEPS} rising whole numbers, it is {shown(steps)}"
     for name, holds in {"relative_l2": _amount, "loss": _number}.items():
         rows: Any = curve.get(name)
         if rows is not None and not (_some(_some(holds))(rows) and len(rows) == len(steps) and {*map(len, rows)} == {seeds}):
-            return f"curve: {name} must be {len(steps)} lists of {seeds} finite numbers, it is {_shown(rows)}"
+            return f"curve: {name} must be {len(steps)} lists of {seeds} finite numbers, it is {shown(rows)}"
     return None
 
 
 def _wrong_environment(environment: Record) -> str | None:
     for name in ("time", "device", "python"):
         if not _word(environment.get(name)):
-            return f"environment: {name} must be words, it is {_shown(environment.get(name))}"
+            return f"environment: {name} must be words, it is {shown(environment.get(name))}"
     if not isinstance(environment.get("versions"), dict):
-        return f"environment: versions must be an object, it is {_shown(environment.get('versions'))}"
+        return f"environment: versions must be an object, it is {shown(environment.get('versions'))}"
     return None
-
-
-# --- JSON ----------------------------------------------------------------------------------------------------------
-
-
-def _canonical(record: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(json.loads(json.dumps(record, allow_nan=False)), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"record: {error}: write plain finite numbers, words, lists, dicts or None") from None
-
-
-def _unsealed(record: Any) -> str | None:
-    if not isinstance(record, dict):
-        return f"is not a JSON object but {_shown(record)}"
-    if "sha256" not in record:
-        return "has no checksum (sha256)"
-    try:
-        found = checksum(record)
-    except InputError as error:
-        return str(error)
-    return None if found == record["sha256"] else "was changed after it was written: its checksum (sha256) is of other content"
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> Record:
-    """An object whose keys are all different: of two values a reader would see the first and Python the last."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
-    return found
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"

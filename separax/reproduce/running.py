@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,14 +13,14 @@ import numpy as np
 
 from ..bench import ours
 from ..catalogue import CATALOGUE
-from ..errors import Diverged, MemoryPrediction
+from ..errors import Diverged, InputError, MemoryPrediction
 from ..loss import Loss
 from ..marched import Marched
 from ..memory import available, size
 from ..problem import Problem
 from ..recipe import Recipe
 from ..report.record import environment
-from ..session import settings
+from ..runs import read_settings, settings
 from ..solution import Ensemble, Solution
 from ..solving import solve
 from ..training import Trainer
@@ -106,10 +105,10 @@ def _settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[st
 def _begun(place: Path, wanted: Mapping[str, Any]) -> bool:
     """Whether a folder holds a run with these settings; a run with others is put aside."""
     try:
-        kept = json.loads((place / "settings.json").read_text())
-    except (OSError, ValueError):
+        kept = read_settings(place)
+    except InputError:
         kept = None
-    same = kept is not None and all(kept.get(k) == json.loads(json.dumps(v)) for k, v in wanted.items())
+    same = kept is not None and all(kept.get(k) == v for k, v in wanted.items())
     if not same:
         _put_aside(place)
     return same

@@ -1,0 +1,98 @@
+"""What saving costs: the time of a run that keeps its state over that of the same run that keeps nothing.
+
+    python benchmarks/saving.py --out results/cpu/saving.json
+
+The two runs take turns in one process, `--repeats` times, with saves every `--every` seconds (the default is 30) and long enough for
+several of them. A ratio of wall times from the first launch to the last; what is written afterwards, once, stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import separax as sx
+from separax import session
+from separax.catalogue import find
+from separax.report.record import environment
+
+ROWS = {  # problem, network: a middling one with Adam, and a small one with the whole inverse Hessian of BFGS
+    "adam": ("helmholtz", lambda: sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=64, optimiser=sx.Adam(1e-3))),
+    "bfgs": (
+        "klein-gordon-3d",
+        lambda: sx.Recipe(sx.SPINN(rank=16, width=24, depth=2), points=16, optimiser=sx.BFGS(), precision="float64"),
+    ),
+}
+
+
+class Clock:
+    """From the first update to the last, so that compiling does not count."""
+
+    def __init__(self):
+        self.first = self.last = 0.0
+
+    def __call__(self, *, step: int, steps: int, **_: object) -> None:
+        self.last = time.perf_counter()
+        self.first = self.first or self.last
+        self.done = step
+
+
+def measured(row: str, steps: int, folder: Path | None) -> tuple[float, float]:
+    """Milliseconds of a step, and seconds from the last launch to the solution."""
+    name, how = ROWS[row]
+    problem, _ = find(name).make("best", "spinn-mod")
+    problem.reference = None
+    clock = Clock()
+    first = []
+    sx.solve(
+        problem,
+        how().with_steps(steps),
+        out=folder,
+        callback=[clock, lambda step, **_: first.append(step)],
+        progress=False,
+    )
+    ended = time.perf_counter()
+    return 1e3 * (clock.last - clock.first) / (clock.done - first[0]), ended - clock.last
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", nargs="*", default=list(ROWS))
+    parser.add_argument("--seconds", type=float, default=100.0, help="of training, of each run")
+    parser.add_argument("--every", type=float, default=session.SAVE_SECONDS)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", default="-")
+    options = parser.parse_args()
+    session.SAVE_SECONDS = options.every
+    rows = []
+    for row in options.rows:
+        step, _ = measured(row, 200, None)
+        steps = max(200, round(options.seconds * 1e3 / step / 100) * 100)
+        without, kept, after = [], [], []
+        for number in range(options.repeats):
+            with tempfile.TemporaryDirectory() as folder:
+                for out in (None, Path(folder) / "run") if number % 2 else (Path(folder) / "run", None):
+                    step, end = measured(row, steps, out)
+                    (without if out is None else kept).append(step)
+                    after += [] if out is None else [end]
+                state = max(path.stat().st_size for path in (Path(folder) / "run").glob("state.*"))
+        ratio = statistics.median(kept) / statistics.median(without)
+        rows.append(
+            {"row": row, "steps": steps, "save_seconds": options.every, "state_mb": state / 1e6, "ms_per_step_without": without}
+            | {"ms_per_step_kept": kept, "ratio": ratio, "seconds_after_the_last_launch": statistics.median(after)}
+        )
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    text = json.dumps({"command": " ".join(["python", *sys.argv]), "rows": rows, **environment()}, indent=1) + "\n"
+    if options.out == "-":
+        print(text)
+    else:
+        Path(options.out).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

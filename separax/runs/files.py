@@ -1,0 +1,204 @@
+"""Files that can be trusted: written whole or not at all, each with the SHA-256 of its own content.
+
+.npz    in the comment of the archive, which NumPy and zip tools pass over; what it is about is JSON in the array `about`
+.toml   in a comment, the last line
+.json   under the key "sha256"
+
+A checksum guards against accidents (a cut transfer, a failing disk, an editor), not against somebody who writes a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import struct
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from . import toml
+
+MARK = b"sha256:"
+TOML_MARK = "# sha256: "
+ABOUT = "about"
+
+
+class Damaged(InputError):
+    """A file that is not what was written: `path`, and the `reason` in words."""
+
+    def __init__(self, path: Path, reason: str):
+        super().__init__(f"{path} {reason}")
+        self.path, self.reason = path, reason
+
+
+def write(path: Path, content: bytes | memoryview) -> None:
+    """Write, flush, rename: a reader sees the old file or the new one, never half of one."""
+    with writing(path) as draft, open(draft, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[Path]:
+    """A draft to write to; it takes the place of `path` at the end, and is gone if anything fails."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        yield draft
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def read(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Damaged(path, f"cannot be read ({error.strerror})") from None
+    if not content:
+        raise Damaged(path, "is empty")
+    return content
+
+
+def digest(content: bytes | memoryview) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# --- npz -----------------------------------------------------------------------------------------------------------
+
+
+def npz(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False) -> bytes:
+    """An archive of arrays, and what it is about."""
+    buffer = io.BytesIO()
+    save = np.savez_compressed if compressed else np.savez
+    save(buffer, allow_pickle=False, **{ABOUT: np.array(json.dumps(about, allow_nan=False))}, **arrays)
+    # the archive ends with the length of its comment, so far zero; the comment is the checksum of all that stands before it
+    buffer.seek(-2, os.SEEK_END)
+    buffer.write(struct.pack("<H", len(MARK) + 64))
+    buffer.write(MARK + digest(buffer.getbuffer()).encode())
+    return buffer.getvalue()
+
+
+def read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What an archive is about, and its arrays; raises `Damaged`."""
+    content = memoryview(read(path))
+    before, comment = content[: -len(MARK) - 64], bytes(content[-len(MARK) - 64 :])
+    if not comment.startswith(MARK) or comment[len(MARK) :] != digest(before).encode():
+        raise Damaged(path, "was changed or cut short after it was written: its checksum is of other content")
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        return json.loads(str(arrays.pop(ABOUT))), arrays
+    except Exception as error:  # whole, but not one of ours: zip, NumPy and JSON fail in ways of their own
+        raise Damaged(path, f"is not an archive of separax ({type(error).__name__}: {error})") from None
+
+
+# --- TOML ----------------------------------------------------------------------------------------------------------
+
+
+def sealed_toml(table: Mapping[str, Any]) -> bytes:
+    text = toml.dumps(table).encode("utf-8", "replace")
+    return text + f"{TOML_MARK}{digest(text)}\n".encode()
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    content = read(path)
+    text, mark, checksum = content.rpartition(TOML_MARK.encode())
+    if not mark or checksum != f"{digest(text)}\n".encode():
+        raise Damaged(path, "was changed or cut short after it was written: its checksum, the last line, is of other content")
+    try:
+        return tomllib.loads(text.decode())
+    except ValueError as error:
+        raise Damaged(path, f"is not TOML ({error})") from None
+
+
+# --- JSON ----------------------------------------------------------------------------------------------------------
+
+
+def seal(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `record` with the checksum of its content."""
+    plain = json.loads(_canonical(_bare(record)))  # as it will be read back
+    return plain | {"sha256": checksum(plain)}
+
+
+def checksum(record: Mapping[str, Any]) -> str:
+    """The SHA-256 of a record's content: its JSON with sorted keys and no spaces, without the checksum itself."""
+    return digest(_canonical(_bare(record)).encode())
+
+
+def _bare(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in record.items() if k != "sha256"}
+
+
+def sealed_json(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(seal(record), indent=1) + "\n").encode()
+
+
+def read_json(path: Path, exact: bool = False) -> dict[str, Any]:
+    """The sealed object in a file; raises `Damaged`. `exact`: also where nothing but spaces were changed."""
+    content = read(path)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Damaged(path, f"is not text (byte {error.start})") from None
+    if not text.strip():
+        raise Damaged(path, "is empty")
+    try:
+        record = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        # the parser names the end of the text, or the start of a string that never ends
+        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        reason = "is cut short" if cut else "is not JSON"
+        raise Damaged(path, f"{reason} (line {error.lineno}: {error.msg})") from None
+    except (ValueError, RecursionError) as error:
+        raise Damaged(path, f"is not a record ({error})") from None
+    if reason := _unsealed(record):
+        raise Damaged(path, reason)
+    if exact and content != sealed_json(record):
+        raise Damaged(path, "was changed after it was written")
+    return record
+
+
+def _canonical(record: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(json.loads(json.dumps(record, allow_nan=False)), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"record: {error}: write plain finite numbers, words, lists, dicts or None") from None
+
+
+def _unsealed(record: Any) -> str | None:
+    if not isinstance(record, dict):
+        return f"is not a JSON object but {shown(record)}"
+    if "sha256" not in record:
+        return "has no checksum (sha256)"
+    try:
+        found = checksum(record)
+    except InputError as error:
+        return str(error)
+    return None if found == record["sha256"] else "was changed after it was written: its checksum (sha256) is of other content"
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different: of two values a reader would see the first and Python the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,228 @@
+"""The folder of a run: who may write to it, and what it was asked for.
+
+settings.toml      what was asked for, the version of these files, and the run's identity, which every other file repeats
+environment.toml   versions, device, precision, seeds; of former sessions too, where a run was resumed elsewhere
+state.a.npz, state.b.npz   the two newest states: enough to go on exactly where the run stopped
+solution.npz       the best parameters, with all that is needed to evaluate them without the code of the problem
+factors.npz        the same sampled along each axis: for any other tool
+history.csv        every named loss, and the error where there is a reference
+record.json        what came out, with the checksum of the history
+windows/           of a march: a folder like this one per window
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..progress import say
+from ..report.record import environment, version
+from . import files, toml
+from .files import Damaged
+from .lock import Lock
+from .states import NAMES, Saver, State, States
+
+FORMAT = 1  # of the folder: another number, another version of separax
+SETTINGS, ENVIRONMENT, SOLUTION, RECORD = "settings.toml", "environment.toml", "solution.npz", "record.json"
+Content = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]  # of an archive: what it is about, and its arrays
+EARLIER = "settings.json"  # of the versions before there were numbers
+
+
+def read_settings(folder: Path) -> dict[str, Any]:
+    """What the run in a folder was asked for, with its `format` and identity (`run`); raises `InputError`."""
+    if not folder.is_dir():
+        raise InputError(f"run: {folder} is not a folder: name the one that solve(…, out=…) wrote")
+    if not (folder / SETTINGS).exists():
+        if (folder / EARLIER).exists():
+            raise InputError(
+                f"run: {folder} was written by an earlier version of separax ({EARLIER}): read it with that version, or solve again"
+            )
+        raise InputError(f"run: there is no run in {folder} (no {SETTINGS}): name the folder that solve(…, out=…) wrote")
+    found = files.read_toml(folder / SETTINGS)
+    if "format" not in found or "run" not in found:
+        raise Damaged(folder / SETTINGS, "does not hold the settings of a run")
+    if found["format"] != FORMAT:
+        raise InputError(
+            f"run: {folder} has format {found['format']!r}, written by separax {found.get('separax', 'of another version')}; this version reads format {FORMAT}: read it with that version, or solve again"
+        )
+    return found
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they are read back."""
+    return tomllib.loads(toml.dumps(settings))
+
+
+class Run:
+    """A folder that holds one run, and may be written to until it is closed. A window of a march is part of its `whole`."""
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        settings: Mapping[str, Any],
+        resume: bool = False,
+        whole: Run | None = None,
+    ):
+        self.path, self.settings, self.whole = Path(directory), plain(settings), whole
+        self.saver = Saver()
+        self._lock: Lock | None = None
+        if not resume and any((self.path / name).exists() for name in (SETTINGS, EARLIER, SOLUTION, *NAMES)):
+            raise InputError(
+                f"out: {self.path} holds a run already: continue it with --resume (resume=True), or choose another folder"
+            )
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = Lock(self.path) if whole is None else None
+            self._claim()
+        except OSError as error:
+            self.close()
+            raise InputError(f"out: cannot write to {self.path} ({error.strerror}): choose another folder") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def part(self, number: int) -> Run:
+        """The run of a window."""
+        folder = self.path / "windows" / f"{number:03d}"
+        return Run(folder, self.settings | {"window": number}, resume=True, whole=self)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Waits for what is being written, and lets others write."""
+        self.saver.wait()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # --- who it is -----------------------------------------------------------------------------------------------
+
+    def _claim(self) -> None:
+        for draft in self.path.glob(".*.draft"):  # of a process that was killed: nobody else writes here now
+            draft.unlink()
+        identity = self._own() if self.whole is None else self._of_whole(self.whole)
+        self.identity = identity or secrets.token_hex(8)
+        self.states = States(self.path, self.identity)
+        if self._kept is None:
+            about = {"format": FORMAT, "run": self.identity, "separax": version("separax")}
+            files.write(self.path / SETTINGS, files.sealed_toml(about | self.settings))
+        if self.whole is None:
+            self._write_environment()
+
+    def _read_settings(self) -> Damaged | None:
+        """Finds what is kept here; returns what is wrong with it, if anything is."""
+        self._kept: dict[str, Any] | None = None
+        if (self.path / SETTINGS).exists() or (self.path / EARLIER).exists():
+            try:
+                self._kept = read_settings(self.path)
+            except Damaged as error:
+                return error
+        return None
+
+    def _of_whole(self, whole: Run) -> str:
+        """The identity of a window: that of its march, and its number."""
+        identity = f"{whole.identity}-{self.settings['window']:03d}"
+        damage = self._read_settings()
+        if self._kept is not None and self._kept["run"] != identity:
+            self._kept, damage = None, Damaged(self.path / SETTINGS, "is of another run")
+        if damage:
+            say(f"{damage}: written anew")
+        return identity
+
+    def _own(self) -> str | None:
+        """The identity of the run that is here; None: there is none."""
+        damage = self._read_settings()
+        if self._kept is None:
+            return self._recovered(damage)
+        self._check_same(self._kept)
+        return self._kept["run"]
+
+    def _check_same(self, kept: Mapping[str, Any]) -> None:
+        changed = [k for k in self.settings if kept.get(k) != self.settings[k]]
+        if changed:
+            first = changed[0]
+            raise InputError(
+                f"resume: {self.path} was run with {first} = {kept.get(first)!r}, not {self.settings[first]!r}: repeat the settings it was started with, or choose another folder"
+            )
+
+    def _recovered(self, damage: Damaged | None) -> str | None:
+        """The identity where the settings are damaged or lost: every state has both."""
+        for folder in (self.path, self.path / "windows" / "001"):
+            state = States(folder, None).newest()
+            if state is not None:
+                self._check_same(state[0]["settings"])
+                say(f"{damage or f'{self.path / SETTINGS} is gone'}: written anew, as the state has it")
+                return state[0]["run"].split("-")[0]
+        if damage:
+            say(f"{damage}, and no state is good: the run starts again from the beginning")
+            self._put_aside()
+        return None
+
+    def _write_environment(self) -> None:
+        """Where the run takes place; where it took place before, if that was elsewhere."""
+        now = {**environment(), "platform": platform.platform(), **{k: self.settings[k] for k in ("precision", "seeds")}}
+        before: list[dict[str, Any]] = []
+        path = self.path / ENVIRONMENT
+        if path.exists():
+            try:
+                last = files.read_toml(path)
+                if last.pop("run") != self.identity:
+                    raise Damaged(path, "is of another run")
+                before = last.pop("before", [])
+                other = [k for k in ("device", "platform", "python", "versions") if last.get(k) != now[k]]
+                if not other:
+                    return
+                before.append(last)
+                say(
+                    f"{self.path} was begun with {other[0]} {last.get(other[0])}, and goes on with {now[other[0]]}: the last digits may differ from those of an uninterrupted run"
+                )
+            except Damaged as error:
+                say(f"{error}: written anew")
+        files.write(path, files.sealed_toml({"run": self.identity, **now, "before": before}))
+
+    # --- state ---------------------------------------------------------------------------------------------------
+
+    def state(self) -> State | None:
+        """The newest good state, if there is one."""
+        found = self.states.newest()
+        if found is None:
+            self._put_aside()
+        return found
+
+    def _put_aside(self) -> None:
+        """What was computed is kept, if only under another name, where a run starts again."""
+        if (self.path / SOLUTION).exists():
+            os.replace(self.path / SOLUTION, self.path / f"{SOLUTION}.old")
+            say(f"the solution that was there is now in {self.path / SOLUTION}.old")
+
+    def save(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], solution: Content, wait: bool) -> bool:
+        """Writes a state and the solution so far, in a thread unless told to `wait`. False: the last ones are still being
+        written."""
+        if self.saver.busy and not wait:
+            return False
+
+        def work() -> None:
+            self.states.write({"settings": self.settings, **about}, arrays)
+            self.write(SOLUTION, *solution, compressed=True)
+
+        self.saver.start(work)
+        if wait:
+            self.saver.wait()
+        return True
+
+    def write(self, name: str, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False) -> None:
+        """An archive of this run."""
+        content = files.npz({"format": FORMAT, "run": self.identity, **about}, arrays, compressed)
+        files.write(self.path / name, content)

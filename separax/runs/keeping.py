@@ -1,0 +1,147 @@
+"""What a run leaves behind: its solution, the solution's factors, the history as a table, the record."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from ..domain import Lattice
+from ..errors import InputError
+from ..fields import Key
+from ..loss import Model
+from ..marched import Marched
+from ..networks import SeparableNetwork
+from ..report.record import record as record_of
+from ..separable import columns
+from ..solution import Ensemble, History, Solution
+from ..sources import SeparableSource, sources
+from . import files
+from .describing import combinations, described, windows_of
+from .folder import RECORD, SOLUTION, Run, read_settings
+from .settings import settings
+
+NODES = 256  # per axis, of the factors
+
+
+def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes a solution, its factors, its history and its record to a run's folder; returns the record as it is kept."""
+    keep_solution(run, found)
+    kept: dict[str, str] = {}
+    for solution in found if isinstance(found, Ensemble) else [found]:
+        suffix = f"-seed{solution.seed}" if isinstance(found, Ensemble) else ""
+        table = history_table(solution.history)
+        files.write(run.path / f"history{suffix}.csv", table)
+        kept[f"history{suffix}.csv"] = files.digest(table)
+        if (arrays := factors(solution)) is not None:
+            about = {"kind": "factors", "axes": list(solution.problem.box.axes), "seed": solution.seed}
+            run.write(f"factors{suffix}.npz", about, arrays)
+    return keep_record(run.path, {**record, "run": run.identity, "files": kept})
+
+
+def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
+    """Keeps a solution in a folder of its own."""
+    solutions = list(found) if isinstance(found, Ensemble) else [found]
+    first = solutions[0]
+    with jax.enable_x64(True):
+        asked = settings(first.problem, first.recipe, [s.seed for s in solutions])
+    if isinstance(first, Marched):
+        asked |= {"windows": len(first.windows)}
+    with Run(directory, asked) as run:
+        try:
+            keep(run, found, (found.record or record_of(found)) | {"run_dir": str(run.path)})
+        except OSError as error:
+            raise InputError(f"save: cannot write to {run.path} ({error.strerror}): choose another folder") from error
+    return run.path
+
+
+def keep_solution(run: Run, found: Solution | Ensemble) -> None:
+    run.write(SOLUTION, *described(found), compressed=True)
+
+
+def keep_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes a record to the folder of a run; returns it sealed."""
+    sealed = files.seal({"run": read_settings(folder)["run"], **record})
+    files.write(folder / RECORD, files.sealed_json(sealed))
+    return sealed
+
+
+# --- history -------------------------------------------------------------------------------------------------------
+
+
+def history_table(history: History) -> bytes:
+    """As CSV, every number with all its digits."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    error = dict(zip(history.error_steps.tolist(), history.errors))
+    table.writerow(["step", "total", *history.losses, "relative_l2"])
+    rows = {int(s): i for i, s in enumerate(history.steps)}
+    for step in sorted({*rows, *error}):
+        at = rows.get(step)
+        losses = ["" if at is None else str(a[at]) for a in (history.total, *history.losses.values())]
+        table.writerow([step, *losses, str(error[step]) if step in error else ""])
+    return text.getvalue().encode()
+
+
+def read_history(content: bytes) -> History:
+    head, *rows = csv.reader(io.StringIO(content.decode()))
+    seen, errors = [r for r in rows if r[1]], [r for r in rows if r[-1]]
+
+    def column(i: int) -> np.ndarray:
+        return np.array([float(r[i]) for r in seen])
+
+    return History(
+        np.array([int(r[0]) for r in seen], int),
+        {name: column(2 + i) for i, name in enumerate(head[2:-1])},
+        column(1),
+        np.array([int(r[0]) for r in errors], int),
+        np.array([float(r[-1]) for r in errors], float),
+    )
+
+
+# --- factors -------------------------------------------------------------------------------------------------------
+
+
+def factors(solution: Solution) -> dict[str, np.ndarray] | None:
+    """The factors of every field on a regular lattice, in float32: u on a lattice of `nodes.x`, `nodes.y` is the sum over r of
+    `u.x`[:, r] · `u.y`[:, r]. In a march every name begins with its window, `2.u.x`. None where the network is not separable."""
+    if not isinstance(solution.model.network, SeparableNetwork):
+        return None
+    found: dict[str, np.ndarray] = {}
+    several = len(windows_of(solution)) > 1
+    for number, window in enumerate(windows_of(solution)):
+        found |= {f"{number + 1}.{name}" if several else name: each for name, each in _factors(window).items()}
+    return found
+
+
+def _factors(solution: Solution) -> dict[str, np.ndarray]:
+    problem, box = solution.problem, solution.problem.box
+    lattice = box.lattice(NODES)
+    found = {f"nodes.{axis}": np.asarray(lattice[axis], np.float32) for axis in box.axes}
+    zero = (0,) * box.dimension
+    sums: dict[str, tuple[dict[Key, float], float]] = {name: ({(i, zero): 1.0}, 0.0) for i, name in enumerate(problem.fields)}
+    for name, each in combinations(solution)[0].items():
+        sums[name] = {(component, tuple(orders)): c for component, orders, c in each["terms"]}, each["constant"]
+    needed = {key for terms, _ in sums.values() for key in terms}
+
+    @eqx.filter_jit
+    def sampled(model: Model, place: Lattice) -> dict[str, list[Array]]:
+        (source,) = sources(model.network, [place], [needed])
+        assert isinstance(source, SeparableSource)
+        return {name: columns(source.parts(terms)) for name, (terms, _) in sums.items()}
+
+    with solution._precision():
+        each = sampled(solution.model, solution._cast(solution._own_time(lattice)))
+    for name, (_, constant) in sums.items():
+        for i, (axis, factor) in enumerate(zip(box.axes, each[name])):
+            column = np.full((len(factor), 1), 1.0 if i else constant, np.float32)
+            found[f"{name}.{axis}"] = np.concatenate([np.asarray(factor, np.float32)] + [column] * bool(constant), 1)
+    return found

@@ -1,0 +1,271 @@
+"""`load`: a solution from the folder of its run, without the code that defined its problem."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import domain, networks, optimisers
+from ..domain import Box, Sampler
+from ..errors import InputError
+from ..fields import Field, Key
+from ..loss import TIME, Model
+from ..marched import Marched
+from ..networks import Axis
+from ..problem import Problem
+from ..progress import say
+from ..recipe import Recipe
+from ..solution import Ensemble, History, Solution, Timing
+from . import files
+from .files import Damaged
+from .folder import RECORD, SOLUTION, read_settings
+from .keeping import read_history
+from .shapes import SampledShape
+
+
+def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
+    """The solution that a run left in its folder: a `Solution`, or an `Ensemble` where there were several seeds.
+
+    It is evaluated, differentiated, integrated and exported like the one that `solve` returned. The functions of the problem
+    are not kept: errors need a reference, `solution.relative_l2(exact)`. Quantities that were derived from the fields are there
+    if they are sums of derivatives. Of a domain that is no box, samples are kept.
+    """
+    folder = Path(run)
+    settings = read_settings(folder)
+    if not (folder / SOLUTION).exists():
+        raise InputError(
+            f"run: {folder} has no solution yet ({SOLUTION}): go on with solve(…, out={str(folder)!r}, resume=True), which writes it"
+        )
+    try:
+        about, arrays = files.read_npz(folder / SOLUTION)
+        _check_identity(folder / SOLUTION, about, settings, "solution")
+    except Damaged as error:
+        raise Damaged(
+            error.path,
+            f"{error.reason}: go on with solve(…, out={str(folder)!r}, resume=True), which writes it anew from the state",
+        ) from None
+    record = _record(folder, settings)
+    try:
+        with jax.enable_x64(True):
+            problems: list[KeptProblem] = []
+            found: list[Solution] = []
+            for i, kept in enumerate(about["solutions"]):
+                # seeds share a problem, and then what is compiled for it, unless its derived quantities depend on what was found
+                same = [p for p, other in zip(problems, about["solutions"]) if other["derived"] == kept["derived"]]
+                problems.append(
+                    same[0] if same else KeptProblem(about["problem"], kept, arrays.get("shape"), settings["equation"])
+                )
+                found.append(_solution(folder, problems[-1], about, arrays, record, i))
+    except (KeyError, TypeError, IndexError) as error:  # whole and ours, but of another version that forgot to say so
+        raise Damaged(folder / SOLUTION, f"does not hold what it should ({type(error).__name__}: {error})") from error
+    out = Ensemble(found) if about["several"] else found[0]
+    out.record = record
+    return out
+
+
+def _check_identity(path: Path, about: Mapping[str, Any], settings: Mapping[str, Any], kind: str) -> None:
+    if about.get("kind") != kind:
+        raise Damaged(path, f"is no {kind} but a {about.get('kind')}")
+    if about.get("run") != settings["run"]:
+        raise Damaged(path, f"is of another run ({about.get('run')}, not {settings['run']})")
+
+
+def _record(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The record; empty with a word where it is damaged or not there yet."""
+    path = folder / RECORD
+    if not path.exists():
+        say(f"the run in {folder} has not ended: its solution so far is loaded, without history and record")
+        return {}
+    try:
+        record = files.read_json(path, exact=True)
+        if record.get("run") != settings["run"]:
+            raise Damaged(path, f"is of another run ({record.get('run')}, not {settings['run']})")
+        return record
+    except Damaged as error:
+        say(f"{error}: the solution is loaded without history and record")
+        return {}
+
+
+def _history(folder: Path, record: Mapping[str, Any], name: str) -> History:
+    """A history, checked against the record; empty with a word where it is damaged."""
+    nothing = History(np.zeros(0, int), {}, np.zeros(0))
+    if not record:
+        return nothing
+    try:
+        content = files.read(folder / name)
+        if files.digest(content) != record.get("files", {}).get(name):
+            raise Damaged(folder / name, f"is not the one that {RECORD} names: its checksum is of other content")
+    except Damaged as error:
+        say(f"{error}: the solution is loaded without history")
+        return nothing
+    return read_history(content)
+
+
+# --- the parts of a solution -----------------------------------------------------------------------------------------
+
+
+def _solution(
+    folder: Path,
+    problem: KeptProblem,
+    about: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    record: Mapping[str, Any],
+    i: int,
+) -> Solution:
+    """That of one seed."""
+    kept = about["solutions"][i]
+    recipe = _recipe(about["recipe"])
+    name = f"history-seed{kept['seed']}.csv" if about["several"] else "history.csv"
+    history = _history(folder, record, name)
+    windows = []
+    for j, window in enumerate(kept["windows"]):
+        bounds = window["box"].get(TIME)
+        part = history if not kept["marched"] else _part(history, j * recipe.total_steps, (j + 1) * recipe.total_steps)
+        solution = Solution(
+            problem.during(*bounds) if kept["marched"] else problem,
+            recipe,
+            _model(about["network"], recipe, problem, {k: arrays[k] for k in arrays if k.startswith(f"{i}.{j}.")}, f"{i}.{j}."),
+            history=part,
+            timing=Timing(**window["timing"]),
+            seed=kept["seed"],
+            best_step=window["best_step"],
+            best_loss=np.nan if window["best_loss"] is None else window["best_loss"],
+            memory_bytes=window["memory_bytes"],
+            interrupted=window["interrupted"],
+            run_dir=folder,
+            since=window["since"],
+        )
+        windows.append(solution)
+    if not kept["marched"]:
+        return windows[0]
+    edges = np.array([kept["windows"][0]["box"][TIME][0], *(w["box"][TIME][1] for w in kept["windows"])])
+    marched = Marched.joined(problem, recipe, windows, edges, folder)
+    marched.interrupted = kept["interrupted"]
+    return marched
+
+
+def _part(history: History, start: int, end: int) -> History:
+    """The part of a march's history that belongs to a window, counted from its start."""
+    seen = (history.steps >= start) & (history.steps < end)
+    known = (history.error_steps > start) & (history.error_steps <= end)
+    return History(
+        history.steps[seen] - start,
+        {name: each[seen] for name, each in history.losses.items()},
+        history.total[seen],
+        history.error_steps[known] - start,
+        history.errors[known],
+    )
+
+
+def _model(network: Mapping[str, Any], recipe: Recipe, problem: Problem, arrays: Mapping[str, np.ndarray], prefix: str) -> Model:
+    """A network of the kept architecture with the kept weights."""
+    axes = tuple(Axis(**axis | {"walls": tuple(axis["walls"])}) for axis in network["axes"])
+
+    def build(key: Any) -> Model:
+        unknowns = {k: jnp.zeros((), recipe.dtype) for k in problem.unknowns}
+        return Model(recipe.network._network(key, axes, network["components"], recipe.dtype), unknowns)
+
+    like = eqx.filter_eval_shape(build, jax.random.key(0))
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    found = []
+    for path, leaf in paths:
+        name = prefix + jax.tree_util.keystr(path, simple=True, separator=".")
+        if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
+            raise TypeError(f"{name} has shape {arrays[name].shape} and type {arrays[name].dtype}")
+        found.append(jnp.asarray(arrays[name]))
+    return jax.tree.unflatten(structure, found)
+
+
+def _recipe(kept: Mapping[str, Any]) -> Recipe:
+    stages = [_thing(one) for one in kept["optimiser"]]
+    return Recipe(
+        _thing(kept["network"]),
+        kept["points"],
+        kept["steps"],
+        stages[0] if len(stages) == 1 else stages,
+        _thing(kept["sampler"], sampler=True),
+        kept["emphasis"],
+        kept["weights"],
+        kept["precision"],
+    )
+
+
+def _thing(kept: Mapping[str, Any], sampler: bool = False) -> Any:
+    """A part of a recipe; a description of it where it was the user's own."""
+    if "text" in kept:
+        return KeptSampler(text=kept["text"]) if sampler else KeptOptimiser(kept["text"], kept["steps"])
+    arguments = dict(kept["arguments"])
+    if "breaks" in arguments:
+        arguments["breaks"] = dict(arguments["breaks"])
+    place = next(m for m in (networks, optimisers, domain) if hasattr(m, kept["kind"]))
+    return getattr(place, kept["kind"])(**arguments)
+
+
+@dataclass(frozen=True, repr=False)
+class KeptOptimiser:
+    """An optimiser of which only a description is left."""
+
+    text: str
+    steps: int | None
+    searches: ClassVar[bool] = False
+
+    def transform(self, steps: int) -> Any:
+        raise InputError(f"optimiser: {self.text} was not kept with its run: give it anew")
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class KeptSampler(Sampler):
+    """A sampler of which only a description is left."""
+
+    text: str = eqx.field(static=True, default="a sampler")
+    every: int | None = eqx.field(static=True, default=None)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class KeptProblem(Problem):
+    """What is left of a problem in the folder of a run: all but its functions."""
+
+    def __init__(self, kept: Mapping[str, Any], solution: Mapping[str, Any], table: np.ndarray | None, equation: str):
+        self.box = Box(**{axis: tuple(bounds) for axis, bounds in kept["box"].items()})
+        self.name, self.fields, self.unknowns = kept["name"], tuple(kept["fields"]), dict(kept["unknowns"])
+        self.periodic, self.walls = tuple(kept["periodic"]), tuple(map(tuple, kept["walls"]))
+        self.shape = None if table is None else SampledShape(self.box, tuple(kept["shape"]), table)
+        self.reference, self.conditions, self.terms = None, (), ()
+        self.residuals = tuple(kept["terms"])
+        self.left_out = tuple(solution["left_out"])
+        self.derived = {name: Combination(self, each) for name, each in solution["derived"].items()}
+        self._derived_arguments = {name: [(field, False) for field in self.fields] for name in self.derived}
+        self._equation = equation
+
+    def fingerprint(self) -> str:
+        return self._equation
+
+    def residual(self, **_: Any) -> Any:
+        raise InputError(f"{self.name}: the functions of a problem are not kept with its run: make the problem anew to solve it")
+
+    def no_reference(self) -> str:
+        return f"{self.name} was loaded from its run, which does not keep the functions of the problem: give the reference, solution.relative_l2(exact)"
+
+
+class Combination:
+    """Σ coefficient · ∂^orders of the fields, plus a constant."""
+
+    def __init__(self, problem: Problem, kept: Mapping[str, Any]):
+        self.terms: dict[Key, float] = {(component, tuple(orders)): c for component, orders, c in kept["terms"]}
+        self.constant, self.fields = kept["constant"], problem.fields
+
+    def __call__(self, **fields: Field) -> Field:
+        found = Field(fields[self.fields[0]]._source, self.terms)
+        return found + self.constant if self.constant else found

@@ -1,0 +1,107 @@
+"""The state of a run, twice: the newest, and the one before it. Written beside the training, so that the device goes on.
+
+The two files take turns: a new state goes where the older of the two was, so that whatever happens to it (the process is killed, the
+disk is full, the file is damaged later) the other one is still there, and still good.
+
+Not Orbax: a run here is some small arrays on one host, and what it needs (a checksum of every file, the run's identity in each, a
+fallback to the state before, files that NumPy opens) is not what Orbax is for, which is sharded arrays written by many hosts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..progress import say
+from . import files
+from .files import Damaged
+
+NAMES = ("state.a.npz", "state.b.npz")
+
+State = tuple[dict[str, Any], dict[str, np.ndarray]]  # what it is about, and its arrays
+
+
+class States:
+    """The two states in a folder."""
+
+    def __init__(self, folder: Path, identity: str | None):
+        self.folder, self.identity = folder, identity
+        self._turn, self._last = 0, 0  # whose turn it is to be written over, and how many were written
+
+    def newest(self) -> State | None:
+        """The newest state that is good, with a word about what is not; None where there is none."""
+        found: list[tuple[int, int, State]] = []
+        damaged: list[Damaged] = []
+        for place, name in enumerate(NAMES):
+            if (self.folder / name).exists():
+                try:
+                    state = self._read(self.folder / name)
+                    found.append((state[0]["number"], place, state))
+                except Damaged as error:
+                    damaged.append(error)
+        if not found:
+            self._say(damaged, "this part of the run starts again from the beginning")
+            return None
+        self._last, place, state = max(found, key=lambda one: one[0])
+        self._turn = 1 - place
+        self._say(damaged, f"the other state, of step {state[0]['step']:,}, is used")
+        return state
+
+    def _say(self, damaged: list[Damaged], instead: str) -> None:
+        if damaged:
+            say(f"{'; '.join(map(str, damaged))}: {instead}")
+
+    def _read(self, path: Path) -> State:
+        about, arrays = files.read_npz(path)
+        if about.get("kind") != "state":
+            raise Damaged(path, f"is no state of a run but its {about.get('kind')}")
+        if self.identity is not None and about["run"] != self.identity:
+            raise Damaged(path, f"is of another run ({about['run']})")
+        return about, arrays
+
+    def write(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+        """Writes a state in place of the older one."""
+        number = self._last + 1
+        content = files.npz({"kind": "state", "run": self.identity, "number": number, **about}, arrays)
+        files.write(self.folder / NAMES[self._turn], content)
+        self._last, self._turn = number, 1 - self._turn
+
+
+class Saver:
+    """Writes in a thread of its own, one thing at a time. What cannot be written (a full disk) stops nobody: it is said once,
+    tried again the next time, and told at the end if it never worked."""
+
+    def __init__(self):
+        self.trouble: Exception | None = None
+        self._thread: threading.Thread | None = None
+        self._said = False
+
+    @property
+    def busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, work: Callable[[], None]) -> None:
+        self.wait()
+        self._thread = threading.Thread(target=self.do, args=(work,), name="separax: saving")
+        self._thread.start()
+
+    def wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+            self.trouble = None
+        except (OSError, MemoryError) as error:
+            self.trouble = error
+            if not self._said:
+                self._said = True
+                say(
+                    f"the run goes on, but could not be saved just now ({error.__class__.__name__}: {error}); what was saved before is good"
+                )
