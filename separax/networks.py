@@ -157,9 +157,7 @@ def _whole(value: Any) -> Any:
 
 def _functions(given: Any) -> tuple[tuple[str | None, int], ...]:
     """Numbers of polynomials by axis, None standing for all, as something that can be compared: 24 → ((None, 24),)."""
-    if isinstance(given, tuple):
-        return given
-    each = given if isinstance(given, Mapping) else {None: given}
+    each = dict(given) if isinstance(given, (Mapping, list, tuple)) else {None: given}
     return tuple((axis, whole(f"SPINN: functions{'' if axis is None else f'[{axis!r}]'}", n)) for axis, n in each.items())
 
 

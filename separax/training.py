@@ -40,7 +40,9 @@ from .recipe import LOOK
 
 ROUND = 100  # steps between two syncs with the host
 UNSEEN = 2**30  # a number that no draw of a run reaches
-QUICKLY = {"xla_gpu_autotune_level": "0"}  # a solve takes few steps: trying out kernels for them takes longer than they do
+QUICKLY: dict[str, str | bool] = {
+    "xla_gpu_autotune_level": "0"
+}  # a solve takes few steps: trying out kernels for them takes longer than they do
 HELD = 20_000  # steps of history a launch can hold
 
 

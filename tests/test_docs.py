@@ -80,6 +80,8 @@ def few_steps(monkeypatch, unoptimised):
     whole = sx.solve
 
     def solve(problem, recipe=None, **options):
+        if "tolerance" in options:  # knows itself when it is done, and that is soon
+            return whole(problem, **options)
         recipe = recipe or sx.Recipe()
         return whole(problem, recipe.with_steps(min(recipe.total_steps, STEPS)), **options)
 
