@@ -3,12 +3,17 @@
     level ─► Solve ─► how much do the last functions of each axis matter? is anything left of the residual? ─► next level
 
 Every level begins with the solution of the one before. Which axes get more functions, and whether there are more products, follows
-from what the last level left. The error is estimated from how far the solution moved between two levels, carried on in
-proportion to what is left of the residual; the two are proportional as long as the problem is well posed.
+from what the last level left.
+
+The error is estimated from what is left of the residual at points that were not solved on, times the most that a solution can move for a
+residual of that size: the largest generalised eigenvalue of the fields' own normal matrix against that of the loss. Where something can
+move without any residual, the conditions leave more than one solution, and nothing is promised but said. With more coefficients than
+these matrices are decomposed for, two levels are compared instead.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,15 +23,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from .domain import GaussLegendre
+from .domain import GaussLegendre, Lattice
 from .loss import Loss, Model
 from .networks import SPINN, SeparableNetwork
+from .normal import Layers, mass
 from .optimisers import Solve
+from .optimisers.solve import in_basis
 from .problem import Problem
+from .progress import say
 from .recipe import Recipe
+from .separable import add_up
 from .session import Interrupt, Programs, Session, Window, check_memory
 from .solution import Solution, error_lattice, on_host
 from .training import Trainer
@@ -38,7 +48,11 @@ LEVELS = 6
 STEPS = 40
 MOST = 6_000  # coefficients: the matrix of their normal equations is factored in seconds
 MATTERS = 0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
-SAFE = 100.0  # how much larger than its residual, both relative, an error is thought to be where only one level was needed
+DECOMPOSED = 2_500  # coefficients whose normal matrix is decomposed
+BARELY = 2e-15  # of a scaled normal matrix: what rounding leaves of a direction that no residual feels
+FEW = 12  # functions per axis that show how far a solution can move
+LOOSE = 1e3  # a relative error this many times its residual: the solution is not determined
+SAFE = 3.0  # of the estimate against what it leaves out
 
 
 @dataclass(frozen=True)
@@ -83,14 +97,20 @@ def automatic(problem: Problem, tolerance: float, seed: int, report: Callable[..
         before, last = found, session.finish()
         assert isinstance(last, Solution)  # one seed
         found = last
-        left = math.sqrt(found.best_loss / _at_zero(trainer, session.state))
-        tails = _tails(found)
-        estimate = _estimate(before, found, levels, left)
+        zero = _at_zero(trainer, session.state)
+        left, tails = math.sqrt(found.best_loss / zero), _tails(found)
+        loose, family = _looseness(found, zero)
+        estimate = _estimate(before, found, levels, left, loose)
         levels.append(
             Level(dict(functions), rank, left, tails, estimate, found.timing.compile_seconds + found.timing.train_seconds)
         )
         found.levels, found.estimate = tuple(levels), estimate
-        if estimate <= tolerance or interrupt.asked:
+        if family:
+            say(
+                f"{problem.name}: the conditions leave a family of solutions of {family} dimension{'s' * (family > 1)} at least (as far as these functions can tell):"
+                " this is one of them. An initial or boundary condition is missing; an equation of second order in t needs u_t at the start too"
+            )
+        if family or estimate <= tolerance or interrupt.asked:
             break
         functions, rank = _refined(problem, levels[-1], tolerance)
         if dimension * (max(functions.values()) + 1) * rank * len(problem.fields) > MOST:
@@ -99,13 +119,62 @@ def automatic(problem: Problem, tolerance: float, seed: int, report: Callable[..
     return found
 
 
-def _estimate(before: Solution | None, found: Solution, levels: list[Level], left: float) -> float:
+def _estimate(before: Solution | None, found: Solution, levels: list[Level], left: float, loose: float | None) -> float:
+    if loose is not None:
+        return SAFE * loose * left if loose < LOOSE else math.inf
     if before is None:
-        return SAFE * left if SAFE * left < 1e-8 else math.inf  # one level alone says nothing of what it does not resolve
+        return math.inf  # one level alone says nothing
     lattice = error_lattice(found.problem, 2**15)
     moved = found.relative_l2(before(lattice) if len(found.problem.outputs) == 1 else dict(before(lattice)), **_by_axis(lattice))
     # the last level's error, and by how much the residual has shrunk since
     return moved * min(1.0, left / max(levels[-1].left, 1e-300))
+
+
+def _looseness(found: Solution, zero: float) -> tuple[float | None, int]:
+    """The most that a solution can move, relative to its size, for a residual that is small relative to that of u = 0 (whose loss is
+    `zero`); and in how many directions it can move for nothing. None where there are too many coefficients to tell.
+
+    What moves most is smooth, so a few functions per axis tell, and rounding hides less among few.
+    """
+    problem, network = found.problem, found.recipe.network
+    assert isinstance(network, SPINN)
+    recipe = recipe_for(problem, {a: min(n, FEW) for a, n in dict(network.functions).items()}, network.rank)
+    trainer = Trainer(Loss(problem, recipe))
+    trainer.like(jax.random.key(0))
+    places = trainer.loss.draw(jax.random.key(0), jnp.zeros((), jnp.int32))
+    layers = Layers(trainer.loss, lambda p: trainer._value(p, places, {})[0], trainer.model, places, {})
+    inside = places[0]
+    assert isinstance(inside, Lattice)  # as of any separable network
+    if math.prod(layers.shape) > DECOMPOSED:
+        return None, 0
+
+    def matrices(params: Array) -> tuple[Array, Array, Array]:
+        own, basis = layers.normal(params), layers.basis(params)
+        moves = mass(trainer.model(params), inside)
+        turned = [in_basis(m, own.gradient, basis, layers.shape)[0] for m in (own.matrix, moves)]
+        network = trainer.model(params).network
+        assert isinstance(network, SeparableNetwork)
+        fields = _values(network.features(inside.coordinates, 0), network.coefficients)
+        return turned[0], turned[1], add_up(inside.mean(field**2) for field in fields)
+
+    felt, moves, size = map(np.asarray, jax.jit(matrices)(_begun(problem, recipe, found.model, 0)))
+    diagonal = np.diag(felt)
+    kept = diagonal > 1e-30 * diagonal.max()
+    scale = 1 / np.sqrt(diagonal[kept])
+    felt, moves = (m[np.ix_(kept, kept)] * scale[:, None] * scale for m in (felt, moves))
+    lower = _root(felt)
+    half = scipy.linalg.solve_triangular(lower, moves, lower=True)
+    ratios = np.linalg.eigvalsh(scipy.linalg.solve_triangular(lower, half.T, lower=True))
+    relative = np.sqrt(np.maximum(ratios, 0.0) * zero / max(float(size), 1e-300))
+    return float(relative[-1]), int(np.sum(relative >= LOOSE))
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """The Cholesky factor of a matrix whose diagonal is one, with as little added as rounding demands."""
+    for more in (1.0, 1e1, 1e2, 1e3):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            return np.linalg.cholesky(matrix + more * BARELY * len(matrix) * np.eye(len(matrix)))
+    return np.linalg.cholesky(matrix + 1e-9 * len(matrix) * np.eye(len(matrix)))
 
 
 def _by_axis(lattice: Any) -> dict[str, Any]:
@@ -152,7 +221,7 @@ def _refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str
 
 
 def _begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
-    """Parameters of a larger network that is the smaller one, but for small new products."""
+    """Parameters of another network that is this one, as far as its functions go, and but for small new products."""
     with jax.enable_x64(True):
         new = Model.build(problem, recipe, jax.random.key(seed))
         old, fresh = model.network, new.network
@@ -162,8 +231,9 @@ def _begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
         sizes = np.asarray(jnp.linalg.norm(old.coefficients, axis=2).mean(-1))  # axes, components
         started = 1e-2 * fresh.coefficients * sizes[:, :, None, None]
         started = started.at[..., :rank].set(0.0)
-        for i, axis in enumerate(old.axes):
-            started = started.at[i, :, : axis.inputs, :rank].set(old.coefficients[i, :, : axis.inputs])
+        for i, (had, has) in enumerate(zip(old.axes, fresh.axes)):
+            n = min(had.inputs, has.inputs)
+            started = started.at[i, :, :n, :rank].set(old.coefficients[i, :, :n])
         started = started.at[:, :, -1, :rank].set(old.coefficients[:, :, -1])
         if any(a.frequencies for a in old.axes):  # sines and cosines stand one after the other, not in order of frequency
             started = _periodic(started, old, fresh, rank)
@@ -174,7 +244,8 @@ def _periodic(started: Array, old: SeparableNetwork, fresh: SeparableNetwork, ra
     for i, (a, b) in enumerate(zip(old.axes, fresh.axes)):
         if a.frequencies:
             had, has = a.frequencies, b.frequencies
+            n = min(had, has)
             started = started.at[i, :, :-1, :rank].set(0.0)
-            started = started.at[i, :, : 1 + had, :rank].set(old.coefficients[i, :, : 1 + had])
-            started = started.at[i, :, 1 + has : 1 + has + had, :rank].set(old.coefficients[i, :, 1 + had : 1 + 2 * had])
+            started = started.at[i, :, : 1 + n, :rank].set(old.coefficients[i, :, : 1 + n])
+            started = started.at[i, :, 1 + has : 1 + has + n, :rank].set(old.coefficients[i, :, 1 + had : 1 + had + n])
     return started

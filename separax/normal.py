@@ -158,6 +158,19 @@ def normal(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> N
     return Normal(value, gradient, matrix)
 
 
+def mass(model: Model, place: Lattice) -> Float[Array, "n n"]:
+    """How far the fields move with the coefficients: δ · matrix δ is the mean square of what a step δ changes in them."""
+    network = model.network
+    assert isinstance(network, SeparableNetwork)
+    coefficients, zero = network.coefficients, (0,) * len(place.axes)
+    own, extra, components = coefficients.size, len(model.unknowns), coefficients.shape[1]
+    one = jnp.broadcast_to(_roots(place, 1.0), place.shape)
+    slopes = {(c, zero): jnp.stack([one * (c == part) for part in range(components)]) for c in range(components)}
+    nothing = jnp.zeros((components, *place.shape), coefficients.dtype)
+    linear = Linear(place, nothing, slopes, [], list(network.features(place.coordinates, 0)))
+    return jnp.zeros((own + extra, own + extra), coefficients.dtype).at[:own, :own].set(_on_lattice(linear, coefficients)[1])
+
+
 def _on_points(linear: Linear, coefficients: Coefficients) -> tuple[Array, Array, list[Array]]:
     """At scattered points the Jacobian itself is small enough."""
     axes, _, _, rank = coefficients.shape

@@ -91,3 +91,11 @@ def test_bad_tolerances(tolerance):
 def test_a_recipe_and_a_tolerance():
     with pytest.raises(sx.InputError, match="leave one of the two out"):
         sx.solve(oscillator(), sx.Recipe(), tolerance=1e-3)
+
+
+def test_a_missing_condition_is_noticed_and_said(capsys):
+    """u'' + u = 0 with u(0) = 1 alone is met by cos t + c sin t for any c."""
+    problem = sx.Problem(sx.Box(t=(0, 2)), lambda u: u.tt + u, [sx.Initial(1.0)], name="half posed")
+    found = sx.solve(problem, progress=False)
+    assert np.isinf(found.estimate)
+    assert "half posed: the conditions leave a family of solutions of 1 dimension at least" in capsys.readouterr().err

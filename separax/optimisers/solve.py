@@ -63,7 +63,7 @@ class Solve:
         axes = objective.shape[0]
         alone = state.number < self.sweeps * axes
         normal, basis, shape = objective.normal(params), objective.basis(params), objective.shape
-        matrix, gradient = _in_basis(normal.matrix, normal.gradient, basis, shape)
+        matrix, gradient = in_basis(normal.matrix, normal.gradient, basis, shape)
         free = _free(shape, len(gradient), jnp.where(alone, state.number % axes, -1))
         kept = jnp.diag(matrix) > 1e-30 * jnp.max(jnp.diag(matrix))  # what no residual feels is left alone
         free = free & kept
@@ -134,7 +134,7 @@ def _free(shape: tuple[int, ...], number: int, axis: Array) -> Array:
     return (jnp.concatenate([own, others]) == axis) | (axis < 0)
 
 
-def _in_basis(matrix: Array, gradient: Array, basis: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+def in_basis(matrix: Array, gradient: Array, basis: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """The normal equations in coefficients of other combinations of the features; unknowns stay what they are."""
     turned = jax.vmap(lambda column: _towards(column, basis, shape), 1, 1)(matrix)
     return jax.vmap(lambda row: _towards(row, basis, shape))(turned), _towards(gradient, basis, shape)
