@@ -207,11 +207,8 @@ class Run:
             os.replace(self.path / SOLUTION, self.path / f"{SOLUTION}.old")
             say(f"the solution that was there is now in {self.path / SOLUTION}.old")
 
-    def save(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], solution: Content, wait: bool) -> bool:
-        """Writes a state and the solution so far, in a thread unless told to `wait`. False: the last ones are still being
-        written."""
-        if self.saver.busy and not wait:
-            return False
+    def save(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], solution: Content, wait: bool) -> None:
+        """Has a state and the solution so far written; returns at once unless told to `wait`."""
 
         def work() -> None:
             self.states.write({"settings": self.settings, **about}, arrays)
@@ -220,7 +217,6 @@ class Run:
         self.saver.start(work)
         if wait:
             self.saver.wait()
-        return True
 
     def write(self, name: str, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False) -> None:
         """An archive of this run."""
