@@ -72,15 +72,14 @@ def main() -> None:
             for _ in range(min(KILLS, options.count - kills)):
                 process = started(kind, folder)
                 process.join(draw.uniform(0, seconds[kind]))
-                if process.is_alive():
-                    process.kill()
-                    kills += 1
-                else:
-                    late += 1  # it had ended: no kill
+                killed = process.is_alive()
+                process.kill()
                 process.join()
                 backwards += (now := step(folder)) < before
-                resumes += now > 0
                 before = now
+                kills += killed
+                late += not killed  # it had ended before
+                resumes += killed and now > 0
             process = started(kind, folder)
             process.join()
             names = ["solution.npz", *(f"windows/{w}/solution.npz" for w in ("001", "002") if kind == "two windows")]

@@ -3,7 +3,8 @@
     python benchmarks/saving.py --out results/cpu/saving.json
 
 The two runs take turns in one process, `--repeats` times, with saves every `--every` seconds (the default is 30) and long enough for
-several of them. A ratio of wall times from the first launch to the last; what is written afterwards, once, stands beside it.
+several of them. `ratio` is of wall times from the first launch to the last, and as noisy as the machine is busy; `waited` is the share
+of that time in which training stood still for a save (the copy of the state, and what describes the solution).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import separax as sx
@@ -34,30 +36,39 @@ class Clock:
     """From the first update to the last, so that compiling does not count."""
 
     def __init__(self):
-        self.first = self.last = 0.0
+        self.first = self.last = self.waited = 0.0
+        self.begun = self.done = 0
 
-    def __call__(self, *, step: int, steps: int, **_: object) -> None:
-        self.last = time.perf_counter()
-        self.first = self.first or self.last
-        self.done = step
+    def __call__(self, *, step: int, **_: object) -> None:
+        self.last, self.done = time.perf_counter(), step
+        if not self.first:
+            self.first, self.begun, self.waited = self.last, step, 0.0
+
+    @property
+    def ms_per_step(self) -> float:
+        return 1e3 * (self.last - self.first) / (self.done - self.begun)
+
+    def watching(self, save: Callable[..., bool]) -> Callable[..., bool]:
+        def timed(run: session.Session, wait: bool = False) -> bool:
+            began = time.perf_counter()
+            done = save(run, wait)
+            self.waited += 0.0 if wait else time.perf_counter() - began  # the last one is not during training
+            return done
+
+        return timed
 
 
-def measured(row: str, steps: int, folder: Path | None) -> tuple[float, float]:
-    """Milliseconds of a step, and seconds from the last launch to the solution."""
+def measured(row: str, steps: int, folder: Path | None) -> Clock:
     name, how = ROWS[row]
     problem, _ = find(name).make("best", "spinn-mod")
     problem.reference = None
-    clock = Clock()
-    first = []
-    sx.solve(
-        problem,
-        how().with_steps(steps),
-        out=folder,
-        callback=[clock, lambda step, **_: first.append(step)],
-        progress=False,
-    )
-    ended = time.perf_counter()
-    return 1e3 * (clock.last - clock.first) / (clock.done - first[0]), ended - clock.last
+    clock, save = Clock(), session.Session._save
+    session.Session._save = clock.watching(save)
+    try:
+        sx.solve(problem, how().with_steps(steps), out=folder, callback=clock, progress=False)
+    finally:
+        session.Session._save = save
+    return clock
 
 
 def main() -> None:
@@ -71,20 +82,19 @@ def main() -> None:
     session.SAVE_SECONDS = options.every
     rows = []
     for row in options.rows:
-        step, _ = measured(row, 200, None)
-        steps = max(200, round(options.seconds * 1e3 / step / 100) * 100)
-        without, kept, after = [], [], []
+        steps = max(200, round(options.seconds * 1e3 / measured(row, 400, None).ms_per_step / 100) * 100)
+        without, kept, waited = [], [], []
         for number in range(options.repeats):
             with tempfile.TemporaryDirectory() as folder:
                 for out in (None, Path(folder) / "run") if number % 2 else (Path(folder) / "run", None):
-                    step, end = measured(row, steps, out)
-                    (without if out is None else kept).append(step)
-                    after += [] if out is None else [end]
+                    clock = measured(row, steps, out)
+                    (without if out is None else kept).append(clock.ms_per_step)
+                    waited += [] if out is None else [clock.waited / (clock.last - clock.first)]
                 state = max(path.stat().st_size for path in (Path(folder) / "run").glob("state.*"))
         ratio = statistics.median(kept) / statistics.median(without)
         rows.append(
             {"row": row, "steps": steps, "save_seconds": options.every, "state_mb": state / 1e6, "ms_per_step_without": without}
-            | {"ms_per_step_kept": kept, "ratio": ratio, "seconds_after_the_last_launch": statistics.median(after)}
+            | {"ms_per_step_kept": kept, "ratio": ratio, "waited": waited}
         )
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     text = json.dumps({"command": " ".join(["python", *sys.argv]), "rows": rows, **environment()}, indent=1) + "\n"

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import InputError
 from . import files
 from .files import Damaged
-from .folder import ENVIRONMENT, RECORD, SETTINGS, read_settings
+from .folder import ENVIRONMENT, RECORD, SETTINGS, read_environment, read_settings
 
 
 def check(run: str | os.PathLike[str]) -> list[Damaged]:
@@ -32,7 +32,7 @@ def _in(folder: Path) -> Iterator[Damaged]:
                 record = files.read_json(path, exact=True)
                 _same(path, identity, record)
             elif name == ENVIRONMENT:
-                _same(path, identity, files.read_toml(path))
+                read_environment(path, identity)
             elif path.suffix == ".npz":
                 about, _ = files.read_npz(path)
                 _same(path, identity, about)

@@ -56,6 +56,16 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return found
 
 
+def read_environment(path: Path, identity: str | None) -> dict[str, Any]:
+    """Where a run takes place; raises `Damaged`. Without an identity, that of any run."""
+    found = files.read_toml(path)
+    if "versions" not in found:
+        raise Damaged(path, "does not say where a run takes place")
+    if identity not in (None, found.pop("run", None)):
+        raise Damaged(path, "is of another run")
+    return found
+
+
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are read back."""
     return tomllib.loads(toml.dumps(settings))
@@ -177,9 +187,7 @@ class Run:
         path = self.path / ENVIRONMENT
         if path.exists():
             try:
-                last = files.read_toml(path)
-                if last.pop("run") != self.identity:
-                    raise Damaged(path, "is of another run")
+                last = read_environment(path, self.identity)
                 before = last.pop("before", [])
                 other = [k for k in ("device", "platform", "python", "versions") if last.get(k) != now[k]]
                 if not other:
@@ -207,11 +215,8 @@ class Run:
             os.replace(self.path / SOLUTION, self.path / f"{SOLUTION}.old")
             say(f"the solution that was there is now in {self.path / SOLUTION}.old")
 
-    def save(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], solution: Content, wait: bool) -> bool:
-        """Writes a state and the solution so far, in a thread unless told to `wait`. False: the last ones are still being
-        written."""
-        if self.saver.busy and not wait:
-            return False
+    def save(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], solution: Content, wait: bool) -> None:
+        """Has a state and the solution so far written; returns at once unless told to `wait`."""
 
         def work() -> None:
             self.states.write({"settings": self.settings, **about}, arrays)
@@ -220,7 +225,6 @@ class Run:
         self.saver.start(work)
         if wait:
             self.saver.wait()
-        return True
 
     def write(self, name: str, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False) -> None:
         """An archive of this run."""
