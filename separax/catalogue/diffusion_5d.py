@@ -38,4 +38,6 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     return quasi_newton(NETWORKS[network](rank=8, width=12, depth=2), 6, 500, 1_500, emphasis=10.0)
 
 
-DIFFUSION_5D = Entry("diffusion-5d", "u_t = Δu", "5+1 axes, polynomial solution", problem, recipe, solved=solved(7, 3, 4, 150))
+DIFFUSION_5D = Entry(
+    "diffusion-5d", "u_t = Δu", "5+1 axes, polynomial solution", problem, recipe, solved=solved(7, 3, 4, 150, sweeps=1)
+)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..domain import GaussLegendre, Sampler, Uniform
 from ..errors import InputError, one_of
@@ -80,11 +79,10 @@ def small_pointwise(name: str, points: int = 16) -> Recipe:
     return Recipe(NETWORKS[name](width=64, depth=4), points, 10_000, Adam(2e-3, "cosine"))
 
 
-def solved(rank: int, functions: int | Mapping[str, int], points: int | Mapping[str, int], steps: int, **options: Any) -> Recipe:
+def solved(rank: int, functions: int | Mapping[str, int], points: int | Mapping[str, int], steps: int, sweeps: int = 2) -> Recipe:
     """Sums of products of polynomials, whose coefficients are solved for on a rule of quadrature: nothing in it is neural."""
     network = SPINN(rank=rank, depth=0, body="mlp", functions=functions)
-    rule = options.pop("sampler", GaussLegendre())
-    return Recipe(network, points, optimiser=Solve(steps), sampler=rule, precision="float64", **options)
+    return Recipe(network, points, optimiser=Solve(steps, sweeps), sampler=GaussLegendre(), precision="float64")
 
 
 def quasi_newton(
