@@ -89,8 +89,9 @@ class Run:
                 f"out: {self.path} holds a run already: continue it with --resume (resume=True), or choose another folder"
             )
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = Lock(self.path) if whole is None else None
+            if whole is None:
+                self.path.mkdir(parents=True, exist_ok=True)
+                self._lock = Lock(self.path)
             self._claim()
         except OSError as error:
             self.close()
@@ -125,11 +126,17 @@ class Run:
         identity = self._own() if self.whole is None else self._of_whole(self.whole)
         self.identity = identity or secrets.token_hex(8)
         self.states = States(self.path, self.identity)
+        if self.whole is not None:  # a full disk does not stop a march on its way
+            self.saver.do(self._write_settings)
+        else:
+            self._write_settings()
+            self._write_environment()
+
+    def _write_settings(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
         if self._kept is None:
             about = {"format": FORMAT, "run": self.identity, "separax": version("separax")}
             files.write(self.path / SETTINGS, files.sealed_toml(about | self.settings))
-        if self.whole is None:
-            self._write_environment()
 
     def _read_settings(self) -> Damaged | None:
         """Finds what is kept here; returns what is wrong with it, if anything is."""
