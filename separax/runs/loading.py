@@ -216,6 +216,7 @@ class KeptOptimiser:
     text: str
     steps: int | None
     searches: ClassVar[bool] = False
+    solves: ClassVar[bool] = False
 
     def transform(self, steps: int) -> Any:
         raise InputError(f"optimiser: {self.text} was not kept with its run: give it anew")
