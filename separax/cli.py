@@ -152,7 +152,7 @@ def summary(result: dict[str, Any], page: Path | None) -> None:
 def bench(
     problem: Problem = "helmholtz",
     recipe: RecipeName = "best",
-    network: Network = None,
+    network: Annotated[str, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.")] = "spinn-mod",
     points: Points = None,
     seeds: Annotated[int, typer.Option(help="Also time this many seeds trained at once.")] = 1,
     precision: Precision = None,
