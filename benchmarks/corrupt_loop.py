@@ -19,7 +19,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from loops import KINDS, parser, solve, write
+from loops import KINDS, parser, solve
+from recording import keep
 
 import separax as sx
 from separax import session
@@ -108,7 +109,7 @@ def main() -> None:
                 traceback.print_exc()
             if number % 100 == 99:
                 print(number + 1, found, file=sys.stderr, flush=True)
-    write(options, {"damaged": options.count, **found, "ways": ways})
+    keep(options.out, {"seed": options.seed, "damaged": options.count, **found, "ways": ways})
     if found["detected"] < options.count or found["load_wrong"] or found["resume_wrong"] or found["tracebacks"]:
         sys.exit(1)
 

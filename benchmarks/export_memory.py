@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from recording import keep
+
 FORMATS = ("nc", "vtr", "npy", "npz")
 
 
@@ -85,13 +87,7 @@ def main() -> None:
             rows.append(row | {"bytes": path.stat().st_size})
             path.unlink()
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    from separax.report.record import environment
-
-    text = json.dumps({"command": " ".join(["python", *sys.argv]), "rows": rows, **environment()}, indent=1) + "\n"
-    if options.out == "-":
-        print(text)
-    else:
-        Path(options.out).write_text(text)
+    keep(options.out, {"rows": rows})
 
 
 if __name__ == "__main__":

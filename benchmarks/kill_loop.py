@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from loops import KINDS, parser, same, solve, write
+from loops import KINDS, parser, same, solve
+from recording import keep
 
 KILLS = 4  # of each run
 STEPS = 4000
@@ -87,8 +88,10 @@ def main() -> None:
             good = process.exitcode == 0 and all(same(folder / n, place / kind / n) for n in names)
             identical += good
             print(f"{kills} kills, {runs} runs, {identical} identical", file=sys.stderr, flush=True)
-    record = {"kills": kills, "runs": runs, "identical": identical, "kills_with_a_state_to_resume_from": resumes}
-    write(options, record | {"ended_before_their_kill": late, "states_lost": backwards, "steps": STEPS})
+    found = {"kills": kills, "runs": runs, "identical": identical, "kills_with_a_state_to_resume_from": resumes}
+    keep(
+        options.out, {"seed": options.seed} | found | {"ended_before_their_kill": late, "states_lost": backwards, "steps": STEPS}
+    )
     if identical < runs or backwards:
         sys.exit(1)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import separax as sx
-from separax.report.record import environment
 
 KINDS = ("one seed", "two seeds", "two windows")
 
@@ -52,12 +49,3 @@ def parser(text: str, count: int) -> argparse.ArgumentParser:
     found.add_argument("--seed", type=int, default=0, help="of the random moments, files and bytes")
     found.add_argument("--out", default="-", help="file to write, or - for standard output")
     return found
-
-
-def write(options: argparse.Namespace, record: dict[str, Any]) -> None:
-    command = " ".join(["python", *sys.argv])
-    text = json.dumps({"command": command, "seed": options.seed, **record, **environment()}, indent=1) + "\n"
-    if options.out == "-":
-        print(text)
-    else:
-        Path(options.out).write_text(text)

@@ -18,10 +18,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from recording import keep
+
 import separax as sx
 from separax import session
 from separax.catalogue import find
-from separax.report.record import environment
 
 ROWS = {  # problem, network: a middling one with Adam, and a small one with the whole inverse Hessian of BFGS
     "adam": ("helmholtz", lambda: sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=64, optimiser=sx.Adam(1e-3))),
@@ -97,11 +98,7 @@ def main() -> None:
             | {"ms_per_step_kept": kept, "ratio": ratio, "waited": waited}
         )
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    text = json.dumps({"command": " ".join(["python", *sys.argv]), "rows": rows, **environment()}, indent=1) + "\n"
-    if options.out == "-":
-        print(text)
-    else:
-        Path(options.out).write_text(text)
+    keep(options.out, {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ import sys
 
 import jax
 import jax.numpy as jnp
+from recording import keep
 
 import separax as sx
 from separax import bench
-from separax.report.record import environment
 
 PI = jnp.pi
 
@@ -106,13 +106,7 @@ def main() -> None:
     for row in chosen:
         rows.append(measure(*row, options.seconds))
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    record = {"command": "python " + " ".join(sys.argv), **environment(), "rows": rows}
-    text = json.dumps(record, indent=1) + "\n"
-    if options.out == "-":
-        print(text)
-    else:
-        with open(options.out, "w") as file:
-            file.write(text)
+    keep(options.out, {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -11,21 +11,20 @@ takes frames away.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
 import jax
 import numpy as np
 from playwright.sync_api import sync_playwright
+from recording import keep
 
 import separax as sx
 from separax.loss import Model
 from separax.report.page import write_report
-from separax.report.record import environment, record
+from separax.report.record import record
 from separax.solution import History, Solution, Timing
 
 FRAMES = """(seconds) => new Promise((done) => {
@@ -104,11 +103,7 @@ def main() -> None:
             "page_bytes": page.stat().st_size,
             **measure(page, options.seconds, options.repeats),
         }
-    text = json.dumps({"command": "python " + " ".join(sys.argv), **environment(), **row}, indent=1) + "\n"
-    if options.out == "-":
-        print(text)
-    else:
-        Path(options.out).write_text(text)
+    keep(options.out, row)
 
 
 if __name__ == "__main__":

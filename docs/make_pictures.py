@@ -260,6 +260,9 @@ def tutorial():
     names = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         exec("\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), names)
+    for panel in names["figure"].axes:
+        for mesh in panel.collections:  # thousands of cells, which a page would draw one by one
+            mesh.set_rasterized(True)
     save(names["figure"], "tutorial")
 
 

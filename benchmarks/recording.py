@@ -1,0 +1,19 @@
+"""How a benchmark keeps what it measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from separax.report.record import environment
+
+
+def keep(out: str, found: dict[str, Any]) -> None:
+    """Writes what was found with command, versions and device to a file, or to standard output for "-"."""
+    text = json.dumps({"command": " ".join(["python", *sys.argv]), **found, **environment()}, indent=1) + "\n"
+    if out == "-":
+        print(text)
+    else:
+        Path(out).write_text(text)
