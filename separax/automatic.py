@@ -32,7 +32,6 @@ from .loss import Loss, Model
 from .networks import SPINN, SeparableNetwork
 from .normal import Layers, mass
 from .optimisers import Solve
-from .optimisers.solve import in_basis
 from .problem import Problem
 from .progress import say
 from .recipe import Recipe
@@ -113,7 +112,7 @@ def automatic(problem: Problem, tolerance: float, seed: int, report: Callable[..
         if family or estimate <= tolerance or interrupt.asked:
             break
         functions, rank = _refined(problem, levels[-1], tolerance)
-        if dimension * (max(functions.values()) + 1) * rank * len(problem.fields) > MOST:
+        if sum(functions.values()) * rank * len(problem.fields) > MOST:
             break
     assert found is not None  # there is one level at least
     return found
@@ -145,17 +144,16 @@ def _looseness(found: Solution, zero: float) -> tuple[float | None, int]:
     layers = Layers(trainer.loss, lambda p: trainer._value(p, places, {})[0], trainer.model, places, {})
     inside = places[0]
     assert isinstance(inside, Lattice)  # as of any separable network
-    if math.prod(layers.shape) > DECOMPOSED:
+    if sum(layers.sizes) > DECOMPOSED:
         return None, 0
 
     def matrices(params: Array) -> tuple[Array, Array, Array]:
-        own, basis = layers.normal(params), layers.basis(params)
-        moves = mass(trainer.model(params), inside)
-        turned = [in_basis(m, own.gradient, basis, layers.shape)[0] for m in (own.matrix, moves)]
-        network = trainer.model(params).network
+        model, basis = trainer.model(params), layers.basis(params)
+        network = model.network
         assert isinstance(network, SeparableNetwork)
-        fields = _values(network.features(inside.coordinates, 0), network.coefficients)
-        return turned[0], turned[1], add_up(inside.mean(field**2) for field in fields)
+        fields = _values(network, network.features(inside.coordinates, 0), network.coefficients)
+        size = add_up(inside.mean(field**2) for field in fields)
+        return layers.normal(params, basis).matrix, mass(model, inside, basis), size
 
     felt, moves, size = map(np.asarray, jax.jit(matrices)(_begun(problem, recipe, found.model, 0)))
     diagonal = np.diag(felt)
@@ -194,20 +192,21 @@ def _tails(found: Solution) -> dict[str, float]:
     with jax.enable_x64(True), on_host():
         lattice = error_lattice(found.problem, 2**14)
         features = network.features(tuple(jnp.asarray(c) for c in lattice.coordinates), 0)
-        whole = _values(features, network.coefficients)
+        whole = _values(network, features, network.coefficients)
         size = float(jnp.linalg.norm(whole))
         out = {}
         for i, (axis, known) in enumerate(zip(found.problem.box.axes, network.axes)):
             last = known.inputs - max(2, known.inputs // 6)
-            cut = network.coefficients.at[i, :, last : known.inputs].set(0.0)
-            out[axis] = float(jnp.linalg.norm(_values(features, cut) - whole)) / max(size, 1e-300)
+            cut = list(network.coefficients)
+            cut[i] = cut[i].at[:, last:].set(0.0)
+            out[axis] = float(jnp.linalg.norm(_values(network, features, cut) - whole)) / max(size, 1e-300)
     return out
 
 
-def _values(features: Any, coefficients: Array) -> Array:
+def _values(network: SeparableNetwork, features: Any, coefficients: Any) -> Array:
     factors = [jnp.einsum("cnf,cfr->cnr", f[:, 0], c) for f, c in zip(features, coefficients)]
-    letters = "abdefgh"[: len(factors)]
-    return jnp.einsum(f"{','.join(f'c{a}r' for a in letters)}->c{letters}", *factors)
+    cores = [None] * network.components if network.core is None else network.core
+    return jnp.stack([network.merge.on_lattice([f[c] for f in factors], cores[c]) for c in range(network.components)])
 
 
 def _refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str, int], int]:
@@ -227,25 +226,21 @@ def _begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
         old, fresh = model.network, new.network
         assert isinstance(old, SeparableNetwork)
         assert isinstance(fresh, SeparableNetwork)
-        rank = old.coefficients.shape[-1]
-        sizes = np.asarray(jnp.linalg.norm(old.coefficients, axis=2).mean(-1))  # axes, components
-        started = 1e-2 * fresh.coefficients * sizes[:, :, None, None]
-        started = started.at[..., :rank].set(0.0)
-        for i, (had, has) in enumerate(zip(old.axes, fresh.axes)):
-            n = min(had.inputs, has.inputs)
-            started = started.at[i, :, :n, :rank].set(old.coefficients[i, :, :n])
-        started = started.at[:, :, -1, :rank].set(old.coefficients[:, :, -1])
-        if any(a.frequencies for a in old.axes):  # sines and cosines stand one after the other, not in order of frequency
-            started = _periodic(started, old, fresh, rank)
+        started = []
+        for had, has, was, random in zip(old.axes, fresh.axes, old.coefficients, fresh.coefficients):
+            rank = min(was.shape[-1], random.shape[-1])
+            size = np.asarray(jnp.linalg.norm(was, axis=1).mean(-1))  # by component
+            own = (1e-2 * random * size[:, None, None]).at[..., :rank].set(0.0)
+            source, target = _same(had, has)
+            started.append(own.at[:, target, :rank].set(was[:, source, :rank]))
         return ravel_pytree(eqx.filter(Model(fresh.with_coefficients(started), model.unknowns), eqx.is_array))[0]
 
 
-def _periodic(started: Array, old: SeparableNetwork, fresh: SeparableNetwork, rank: int) -> Array:
-    for i, (a, b) in enumerate(zip(old.axes, fresh.axes)):
-        if a.frequencies:
-            had, has = a.frequencies, b.frequencies
-            n = min(had, has)
-            started = started.at[i, :, :-1, :rank].set(0.0)
-            started = started.at[i, :, : 1 + n, :rank].set(old.coefficients[i, :, : 1 + n])
-            started = started.at[i, :, 1 + has : 1 + has + n, :rank].set(old.coefficients[i, :, 1 + had : 1 + had + n])
-    return started
+def _same(had: Any, has: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The places of the functions that two axes share."""
+    if not had.frequencies:
+        same = np.arange(min(had.inputs, has.inputs))
+        return same, same
+    # sines and cosines stand one after the other, not in order of frequency
+    n = np.arange(1, 1 + min(had.frequencies, has.frequencies))
+    return np.r_[0, n, n + had.frequencies], np.r_[0, n, n + has.frequencies]

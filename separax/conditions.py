@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from .domain import Lattice
 from .errors import InputError, finite
@@ -25,7 +27,8 @@ class Condition:
         of: a function of the fields (and coordinates) by name, or the name of a field; the field itself if there is only one.
         weight: factor of this term in the loss.
         name: its name in the loss history.
-        hard: build the condition into the network exactly instead of penalising it (zero values, periodicity).
+        hard: build the condition into the network exactly instead of penalising it (zero values, periodicity). "root" for zero
+            values that a field leaves like the root of the distance: where diffusion fades with the field, u_t = ∇·(u ∇u).
         lattice: the coordinates of an array `value`, by axis.
         mix: (a, b): the condition is a·F + b·∂F/∂n with the outward normal n, F being `of`.
         jump: compare the two faces of an axis with each other instead of with a value.
@@ -37,7 +40,7 @@ class Condition:
     of: Callable[..., Field] | str | None = None
     weight: float = 1.0
     name: str = "condition"
-    hard: bool = False
+    hard: bool | Literal["root"] = False
     lattice: Lattice | Mapping[str, Any] | None = None
     mix: tuple[float, float] = (1.0, 0.0)
     jump: bool = False
@@ -46,6 +49,8 @@ class Condition:
     def __post_init__(self):
         if finite(f"{self.name}: weight", self.weight) < 0:
             raise InputError(f"{self.name}: weight must not be negative, got {self.weight!r}")
+        if not isinstance(self.hard, (bool, np.bool_)) and self.hard != "root":
+            raise InputError(f'{self.name}: hard must be True, False or "root", got {self.hard!r}')
         for number in self.mix:
             finite(f"{self.name}: a coefficient", number)
 
@@ -70,7 +75,7 @@ def Dirichlet(
     of: Callable[..., Field] | str | None = None,
     *,
     weight: float = 1.0,
-    hard: bool = False,
+    hard: bool | Literal["root"] = False,
     lattice: Any = None,
     name: str = "dirichlet",
 ) -> Condition:

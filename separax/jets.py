@@ -103,6 +103,15 @@ def multiply(a: Jet, b: Jet) -> Jet:
     return _jet([add_up(a_[j] * b_[k - j] for j in range(k + 1)) for k in range(len(a_))])
 
 
+def root(jet: Jet) -> Jet:
+    """y = √s from y² = s. Where s is zero, y is too, and its derivatives are infinite."""
+    s = _coefficients(jet)
+    y = [jnp.sqrt(s[0])]
+    for k in range(1, len(s)):
+        y.append((s[k] - add_up(y[j] * y[k - j] for j in range(1, k))) / (2 * y[0]) if k > 1 else s[1] / (2 * y[0]))
+    return _jet(y)
+
+
 def tanh(jet: Jet) -> Jet:
     """y = tanh s from its own differential equation y′ = (1 - y²) s′, coefficient by coefficient."""
     s = _coefficients(jet)

@@ -18,12 +18,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from . import jets
+from . import jets, merges
 from .domain import Box
 from .errors import InputError, finite, one_of, whole
 from .jets import Jet
+from .merges import Merge
 
 Coordinates = tuple[Float[Array, " points"], ...]
+ROOT = "√"  # after the sides of a wall: a field leaves it like the root of the distance
 
 
 class Axis(eqx.Module):
@@ -33,8 +35,9 @@ class Axis(eqx.Module):
     upper: float = eqx.field(static=True)
     scaled: bool = eqx.field(static=True)
     frequencies: int = eqx.field(static=True)  # 0: not periodic
-    walls: tuple[str, ...] = eqx.field(static=True)  # per component: the sides on which it is zero, "", "-", "+" or "-+"
+    walls: tuple[str, ...] = eqx.field(static=True)  # per component: the sides on which it is zero, "", "-", "+", "-+", "-+√"
     functions: int = eqx.field(static=True, default=0)  # Chebyshev polynomials instead of the coordinate; 0: none
+    rank: int = eqx.field(static=True, default=0)  # columns of this axis alone; 0: as many as the network says
 
     @property
     def inputs(self) -> int:
@@ -65,6 +68,7 @@ class Axis(eqx.Module):
         falling = jets.polynomial(above / length, (0.0, 1.0), order) * _powers(-1 / length, order, x.dtype)
         one = jets.constant(jnp.ones((len(x), 1), x.dtype), order)
         shapes = {"": one, "-": rising, "+": falling, "-+": 4 * jets.multiply(rising, falling)}
+        shapes |= {f"{wall}{ROOT}": jets.root(shapes[wall]) for wall in ("-", "+", "-+") if f"{wall}{ROOT}" in self.walls}
         return jnp.concatenate([shapes[wall] for wall in self.walls], axis=-1)
 
 
@@ -161,6 +165,17 @@ def _functions(given: Any) -> tuple[tuple[str | None, int], ...]:
     return tuple((axis, whole(f"SPINN: functions{'' if axis is None else f'[{axis!r}]'}", n)) for axis, n in each.items())
 
 
+def _rank(given: Any) -> Any:
+    """A number; or numbers by axis (Tucker) or in order (train), as something that can be compared."""
+    if isinstance(given, Mapping):
+        return tuple((axis, whole(f"SPINN: rank[{axis!r}]", n)) for axis, n in given.items())
+    if isinstance(given, (list, tuple)) and all(isinstance(each, (list, tuple)) for each in given):
+        return tuple((axis, whole(f"SPINN: rank[{axis!r}]", n)) for axis, n in given)
+    if isinstance(given, (list, tuple)):
+        return tuple(whole("SPINN: rank", n) for n in given)
+    return _whole(given)
+
+
 class _Architecture(eqx.Module):
     """What SPINN and PINN share: the body and how coordinates enter it."""
 
@@ -174,9 +189,8 @@ class _Architecture(eqx.Module):
 
     def __check_init__(self):
         name = type(self).__name__
-        for argument in ("rank", "width", "frequencies"):
-            if hasattr(self, argument):
-                whole(f"{name}: {argument}", getattr(self, argument))
+        for argument in ("width", "frequencies"):
+            whole(f"{name}: {argument}", getattr(self, argument))
         whole(f"{name}: depth", self.depth, 0 if getattr(self, "functions", ()) else 1)
         one_of(f"{name}: body", self.body, ("modified", "mlp"))
         one_of(f"{name}: activation", self.activation, jets.ACTIVATIONS)
@@ -229,25 +243,70 @@ class SPINN(_Architecture):
     `steepness` of the first layer's features over an axis (None: Glorot, as the paper has it); `frequencies` of the
     encoding of periodic axes; `functions` Chebyshev polynomials instead of the coordinate of every other axis, a number or a
     dict by axis. With functions, `depth=0` leaves the hidden layers out: a sum of products of polynomials, for `Solve`.
+
+    `merge` is how the axes meet: "cp", that sum of products; "tucker", where every axis has a rank of its own
+    (`rank={"t": 6, "x": 20, "y": 20}`, or one number) and a dense core joins them, u = Σ_abc G_abc f_a(t) g_b(x) h_c(y); "train",
+    where neighbours share an index (`rank=12`, or `rank=[8, 12]` from the first axis on).
     """
 
-    rank: int = eqx.field(static=True, default=32, converter=_whole)
+    rank: Any = eqx.field(static=True, default=32, converter=_rank)
     functions: Any = eqx.field(static=True, default=(), converter=_functions)
+    merge: Literal["cp", "tucker", "train"] = eqx.field(static=True, default="cp")
+
+    def __check_init__(self):
+        one_of("SPINN: merge", self.merge, merges.KINDS)
+        if isinstance(self.rank, tuple):
+            by_axis = bool(self.rank) and isinstance(self.rank[0], tuple)
+            if self.merge == "cp" or by_axis != (self.merge == "tucker"):
+                fits = {
+                    "cp": "one number, rank=32",
+                    "tucker": 'a number or a dict by axis, rank={"x": 20, "y": 20}',
+                    "train": "a number or a list from the first axis on, rank=[8, 12]",
+                }
+                raise InputError(f"SPINN: rank of merge={self.merge!r} is {fits[self.merge]}; got {self.rank!r}")
+        else:
+            whole("SPINN: rank", self.rank)
 
     def _axes(self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]) -> tuple[Axis, ...]:
         numbers = dict(self.functions)
-        for axis in numbers:
-            if axis is not None:
-                box.check_axis(axis, "SPINN: functions")
+        ranks = dict(self.rank) if self.merge == "tucker" and isinstance(self.rank, tuple) else {}
+        for argument, given in (("functions", numbers), ("rank", ranks)):
+            for axis in given:
+                if axis is not None:
+                    box.check_axis(axis, f"SPINN: {argument}")
+        for axis in box.axes:
+            if ranks and axis not in ranks:
+                raise InputError(f"SPINN: rank has no number for the axis {axis}: write one for each of {', '.join(box.axes)}")
         plain = super()._axes(box, periodic, walls)
         return tuple(
-            axis if axis.frequencies else dataclasses.replace(axis, functions=numbers.get(name, numbers.get(None, 0)))
+            dataclasses.replace(
+                axis,
+                functions=0 if axis.frequencies else numbers.get(name, numbers.get(None, 0)),
+                rank=ranks.get(name, 0),
+            )
             for name, axis in zip(box.axes, plain)
         )
 
+    def merged(self, axes: Sequence[Axis]) -> Merge:
+        """How the factors of these axes meet."""
+        number = len(axes)
+        if self.merge == "tucker":
+            return merges.tucker([axis.rank or self.rank for axis in axes])
+        if self.merge == "train":
+            bonds = self.rank if isinstance(self.rank, tuple) else (self.rank,) * (number - 1)
+            if len(bonds) != number - 1:
+                raise InputError(f"SPINN: rank has {len(bonds)} numbers: between {number} axes there are {number - 1}")
+            return merges.train(number, bonds)
+        return merges.plain(number, self.rank)
+
     def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> SeparableNetwork:
-        body = self._body(key, (len(axes),), [a.inputs for a in axes], components * self.rank, dtype)
-        return SeparableNetwork(body, axes, components)
+        merge = self.merged(axes)
+        body = self._body(key, (len(axes),), [a.inputs for a in axes], components * max(merge.ranks), dtype)
+        if not merge.core:
+            return SeparableNetwork(body, axes, components, merge, None)
+        core = jax.random.normal(jax.random.fold_in(key, 1), (components, *merge.core_shape), dtype)
+        network = SeparableNetwork(body, axes, components, merge, core / math.sqrt(math.prod(merge.core_shape)))
+        return network.with_first_functions() if self.depth == 0 else network
 
 
 class PINN(_Architecture):
@@ -273,50 +332,89 @@ class SeparableNetwork(eqx.Module):
     body: MLP | ModifiedMLP
     axes: tuple[Axis, ...]
     components: int = eqx.field(static=True)
+    merge: Merge = eqx.field(static=True)
+    core: Float[Array, "components *sizes"] | None
 
     def jets(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points rank"], ...]:
-        """Per axis: every component's factors and their derivatives up to `order`, from one pass over N·d coordinates.
+        """Per axis: every component's factors and their derivatives up to `order`, from one pass over N·d coordinates. However the
+        axes meet, these are the factors of a plain sum of products.
 
         Axes may have different numbers of points: the shorter ones are filled up for the pass and cut afterwards.
         """
         filled = _filled(coordinates)
-        features = self.body(self._encoded(filled, order))  # (axes, orders, points, components * rank)
-        rank = features.shape[-1] // self.components
+        features = self.body(self._encoded(filled, order))  # (axes, orders, points, components * widest)
+        widest = max(self.merge.ranks)
         if any(wall for axis in self.axes for wall in axis.walls):
             envelopes = jnp.stack([axis.envelope(x, order) for axis, x in zip(self.axes, filled)])
-            features = jets.multiply(features, jnp.repeat(envelopes, rank, axis=-1))
-        features = jets.derivatives(features).reshape(*features.shape[:-1], self.components, rank)
-        return tuple(jnp.moveaxis(f[:, : len(c)], -2, 0) for f, c in zip(features, coordinates))
+            features = jets.multiply(features, jnp.repeat(envelopes, widest, axis=-1))
+        features = jets.derivatives(features).reshape(*features.shape[:-1], self.components, widest)
+        each = zip(features, coordinates, self.merge.ranks)
+        return self.merge.columns([jnp.moveaxis(f[:, : len(c), :, :rank], -2, 0) for f, c, rank in each], self.core)
 
     def _encoded(self, filled: Sequence[Array], order: int) -> Jet:
         widest = max(axis.inputs for axis in self.axes)
         encoded = [axis.encode(x, order) for axis, x in zip(self.axes, filled)]
         return jnp.stack([jnp.pad(e, ((0, 0), (0, 0), (0, widest - e.shape[-1]))) for e in encoded])
 
+    @property
+    def _neural(self) -> bool:
+        """Whether there are hidden layers."""
+        return not isinstance(self.body, MLP) or bool(self.body.hidden)
+
     def features(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points features"], ...]:
-        """Per axis: the functions that the factors of a component are linear combinations of, with their derivatives. The last
-        one belongs to the bias. Components differ where the walls do."""
+        """Per axis: the functions that the factors of a component are linear combinations of, with their derivatives. After hidden
+        layers the last one belongs to the bias; polynomials have a constant already. Components differ where the walls do."""
         filled = _filled(coordinates)
         inner = self.body.features(self._encoded(filled, order))
-        one = jnp.zeros((*inner.shape[:-1], 1), inner.dtype).at[:, 0].set(1.0)
-        inner = jnp.concatenate([inner, one], -1)
+        if self._neural:
+            one = jnp.zeros((*inner.shape[:-1], 1), inner.dtype).at[:, 0].set(1.0)
+            inner = jnp.concatenate([inner, one], -1)
         found = []
         for axis, x, jet, c in zip(self.axes, filled, inner, coordinates):
             walls = axis.envelope(x, order)  # (orders, points, components)
-            each = [jets.derivatives(jets.multiply(jet, walls[..., i : i + 1])) for i in range(self.components)]
+            own = jet if self._neural else jet[..., : axis.inputs]
+            each = [jets.derivatives(jets.multiply(own, walls[..., i : i + 1])) for i in range(self.components)]
             found.append(jnp.stack(each)[:, :, : len(c)])
         return tuple(found)
 
     @property
-    def coefficients(self) -> Float[Array, "axes components features rank"]:
-        """Of the features: the weights and the bias of the output layer."""
-        joined = jnp.concatenate([self.body.out.weight, self.body.out.bias[:, None]], 1)
-        return jnp.moveaxis(joined.reshape(*joined.shape[:2], self.components, -1), 2, 1)
+    def coefficients(self) -> tuple[Float[Array, "components features columns"], ...]:
+        """Of the features, per axis: the weights and the bias of the output layer."""
+        out, found = self.body.out, []
+        for i, (axis, rank) in enumerate(zip(self.axes, self.merge.ranks)):
+            own = jnp.concatenate([out.weight[i], out.bias[i][None]]) if self._neural else out.weight[i, : axis.inputs]
+            found.append(jnp.moveaxis(own.reshape(len(own), self.components, -1)[..., :rank], 1, 0))
+        return tuple(found)
 
-    def with_coefficients(self, coefficients: Float[Array, "axes components features rank"]) -> SeparableNetwork:
-        joined = jnp.moveaxis(coefficients, 1, 2)
-        joined = joined.reshape(*joined.shape[:2], -1)
-        return eqx.tree_at(lambda n: (n.body.out.weight, n.body.out.bias), self, (joined[:, :-1], joined[:, -1]))
+    def with_coefficients(
+        self, coefficients: Sequence[Float[Array, "components features columns"]], core: Array | None = None
+    ) -> SeparableNetwork:
+        """The same with other output layers, and another core if one is given."""
+        weight, bias = self.body.out.weight, self.body.out.bias
+        weights, biases = [], []
+        for i, own in enumerate(coefficients):
+            wide = jnp.pad(own, ((0, 0), (0, 0), (0, weight.shape[-1] // self.components - own.shape[-1])))
+            wide = jnp.moveaxis(wide, 0, 1).reshape(own.shape[1], -1)
+            rows = len(wide) - self._neural
+            weights.append(jnp.pad(wide[:rows], ((0, weight.shape[1] - rows), (0, 0))))
+            biases.append(wide[-1] if self._neural else jnp.zeros_like(bias[i]))
+        network = eqx.tree_at(lambda n: (n.body.out.weight, n.body.out.bias), self, (jnp.stack(weights), jnp.stack(biases)))
+        return network if core is None else eqx.tree_at(lambda n: n.core, network, core)
+
+    def with_first_functions(self) -> SeparableNetwork:
+        """The factors of every axis are its first functions, from slow to fast: where a solve of the core can begin."""
+        made = []
+        for axis, own in zip(self.axes, self.coefficients):
+            k = np.arange(1, axis.frequencies + 1)
+            order = np.r_[0, np.stack([k, k + axis.frequencies], 1).ravel()] if axis.frequencies else np.arange(axis.inputs)
+            if own.shape[-1] > axis.inputs:
+                raise InputError(
+                    f"SPINN: rank {own.shape[-1]} of an axis with {axis.inputs} functions: give it at most as many as it has functions"
+                )
+            first = np.zeros(own.shape[1:])
+            first[order[: own.shape[-1]], np.arange(own.shape[-1])] = 1.0
+            made.append(jnp.broadcast_to(jnp.asarray(first, own.dtype), own.shape))
+        return self.with_coefficients(made)
 
 
 class PointwiseNetwork(eqx.Module):

@@ -24,6 +24,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
@@ -31,20 +32,22 @@ from jaxtyping import Array, Float
 from .domain import Lattice, Points
 from .fields import Key, Source
 from .loss import Given, Known, Loss, Model
+from .merges import PLACES, Merge
 from .networks import SeparableNetwork
+from .optimisers.solve import check_matrix
 from .separable import PRECISION, add_up
 from .sources import Place, Rows, highest
 
-Coefficients = Float[Array, "axes components features rank"]
+Basis = Sequence[Float[Array, "components features combinations"]]  # per axis
 DENSE = 2e9  # operations that are sooner done the plain way than compiled in a cleverer one
 SMALLEST = 1e-12  # of features that are told apart, as a part of the largest
 TINY = 1e-300
-einsum = functools.partial(jnp.einsum, precision=PRECISION)
+einsum = functools.partial(jnp.einsum, precision=PRECISION, optimize="greedy")
 
 
 class Normal(eqx.Module):
-    """½ |r + J δ|² = value / 2 + gradient · δ + ½ δ · matrix δ, δ being coefficients in the order of `Coefficients`, then the
-    unknowns of the equation."""
+    """½ |r + J δ|² = value / 2 + gradient · δ + ½ δ · matrix δ. δ are coefficients of one axis after the other, each (components,
+    combinations of features, columns); then the core, if there is one; then the unknowns of the equation."""
 
     value: Float[Array, ""]
     gradient: Float[Array, " n"]
@@ -70,14 +73,17 @@ class Linear:
     """
 
     place: Place
+    merge: Merge
+    core: Array | None
     left: Array
     slopes: dict[Key, Array]
     unknowns: list[Array]
-    features: list[Array]  # per axis: (components, orders, points, features)
+    features: Sequence[Array]  # per axis: (components, orders, points, combinations of features)
+    factors: Sequence[Array]  # per axis: (components, orders, points, columns)
 
 
-def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> list[Linear]:
-    """Every part of a loss, linearised where the model is."""
+def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given, basis: Basis) -> list[Linear]:
+    """Every part of a loss, linearised where the model is, in the coefficients of a basis per axis."""
     network = model.network
     assert isinstance(network, SeparableNetwork)  # a recipe whose optimiser needs this has no other
     rows = [Rows() for _ in network.axes]
@@ -92,7 +98,7 @@ def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given) 
         here = [f[:, :, slice(*s)] for f, s in zip(features, cut)]
         factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(here, network.coefficients)]
         needs = sorted({key for i in members for key in loss.needs[i]})
-        table = {key: _merged(place, factors, key) for key in needs}
+        table = {key: _merged(place, network.merge, network.core, factors, key) for key in needs}
 
         def values(table: dict[Key, Array], unknowns: dict[str, Array], place: Place = place, members: Sequence[int] = members):
             return jnp.stack(
@@ -105,7 +111,9 @@ def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given) 
         still, fixed = jax.tree.map(jnp.zeros_like, table), jax.tree.map(jnp.zeros_like, model.unknowns)
         slopes = {key: along(still | {key: jnp.ones_like(table[key])}, fixed) for key in needs}
         unknowns = [along(still, fixed | {k: jnp.ones_like(v)}) for k, v in model.unknowns.items()]
-        found.append(Linear(place, values(table, model.unknowns), slopes, unknowns, here))
+        left = values(table, model.unknowns)
+        turned = _features_in(here, basis)
+        found.append(Linear(place, network.merge, network.core, left, slopes, unknowns, turned, factors))
     return found
 
 
@@ -129,28 +137,35 @@ def _roots(place: Place, weight: float) -> Array:
     return share * jnp.sqrt(functools.reduce(operator.mul, counts, jnp.ones((1,) * len(place.axes))))
 
 
-def _merged(place: Place, factors: Sequence[Array], key: Key) -> Array:
-    """A derivative's values from factors (components, orders, points, rank) per axis."""
+def _features_in(features: Sequence[Array], basis: Basis) -> list[Array]:
+    """Combinations of the features instead of the features."""
+    return [einsum("conf,cfg->cong", f, b) for f, b in zip(features, basis)]
+
+
+def _merged(place: Place, merge: Merge, core: Array | None, factors: Sequence[Array], key: Key) -> Array:
+    """A derivative's values from factors (components, orders, points, columns) per axis."""
     component, orders = key
     columns = [f[component, o] for f, o in zip(factors, orders)]
-    if isinstance(place, Points):
-        return jnp.sum(functools.reduce(operator.mul, columns), -1)
-    letters = "abcdefghijklm"[: len(columns)]
-    return einsum(f"{','.join(f'{c}z' for c in letters)}->{letters}", *columns, optimize="greedy")
+    own = None if core is None else core[component]
+    return merge.at_points(columns, own) if isinstance(place, Points) else merge.on_lattice(columns, own)
 
 
-def normal(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> Normal:
-    """The normal equations of all parts together."""
-    coefficients = model.network.coefficients  # pyright: ignore[reportAttributeAccessIssue]
-    own, extra = coefficients.size, len(model.unknowns)
-    value = jnp.zeros((), coefficients.dtype)
-    gradient, matrix = jnp.zeros(own + extra, coefficients.dtype), jnp.zeros((own + extra, own + extra), coefficients.dtype)
-    for linear in linearised(loss, model, places, given):
-        g, m, towards = (_on_points if isinstance(linear.place, Points) else _on_lattice)(linear, coefficients)
+def normal(loss: Loss, model: Model, places: Sequence[Place], given: Given, basis: Basis) -> Normal:
+    """The normal equations of all parts together, in the coefficients of a basis per axis."""
+    network = model.network
+    assert isinstance(network, SeparableNetwork)
+    own, extra = sum(_sizes(network, basis)), len(model.unknowns)
+    dtype = network.body.out.weight.dtype
+    value = jnp.zeros((), dtype)
+    gradient, matrix = jnp.zeros(own + extra, dtype), jnp.zeros((own + extra, own + extra), dtype)
+    for linear in linearised(loss, model, places, given, basis):
+        jacobian = _AtPoints(linear) if isinstance(linear.place, Points) else _OnLattice(linear)
+        g, m = jacobian.transposed(linear.left), jacobian.squared()
         value = value + jnp.sum(linear.left**2)
         gradient = gradient.at[:own].add(g)
         matrix = matrix.at[:own, :own].add(m)
-        for i, (slope, column) in enumerate(zip(linear.unknowns, towards)):
+        for i, slope in enumerate(linear.unknowns):
+            column = jacobian.transposed(slope)
             gradient = gradient.at[own + i].add(jnp.sum(slope * linear.left))
             matrix = matrix.at[:own, own + i].add(column).at[own + i, :own].add(column)
             for j, other in enumerate(linear.unknowns):
@@ -158,92 +173,186 @@ def normal(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> N
     return Normal(value, gradient, matrix)
 
 
-def mass(model: Model, place: Lattice) -> Float[Array, "n n"]:
+def _sizes(network: SeparableNetwork, basis: Basis) -> tuple[int, ...]:
+    """How many coefficients a step has in each of its blocks: one per axis, one for the core."""
+    axes = [b.shape[0] * b.shape[2] * rank for b, rank in zip(basis, network.merge.ranks)]
+    return (*axes, *([] if network.core is None else [network.core.size]))
+
+
+def mass(model: Model, place: Lattice, basis: Basis) -> Float[Array, "n n"]:
     """How far the fields move with the coefficients: δ · matrix δ is the mean square of what a step δ changes in them."""
     network = model.network
     assert isinstance(network, SeparableNetwork)
-    coefficients, zero = network.coefficients, (0,) * len(place.axes)
-    own, extra, components = coefficients.size, len(model.unknowns), coefficients.shape[1]
+    zero, components = (0,) * len(place.axes), network.components
+    own, extra = sum(_sizes(network, basis)), len(model.unknowns)
     one = jnp.broadcast_to(_roots(place, 1.0), place.shape)
     slopes = {(c, zero): jnp.stack([one * (c == part) for part in range(components)]) for c in range(components)}
-    nothing = jnp.zeros((components, *place.shape), coefficients.dtype)
-    linear = Linear(place, nothing, slopes, [], list(network.features(place.coordinates, 0)))
-    return jnp.zeros((own + extra, own + extra), coefficients.dtype).at[:own, :own].set(_on_lattice(linear, coefficients)[1])
+    features = network.features(place.coordinates, 0)
+    factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(features, network.coefficients)]
+    nothing = jnp.zeros((components, *place.shape), one.dtype)
+    linear = Linear(place, network.merge, network.core, nothing, slopes, [], _features_in(features, basis), factors)
+    return jnp.zeros((own + extra, own + extra), one.dtype).at[:own, :own].set(_OnLattice(linear).squared())
 
 
-def _on_points(linear: Linear, coefficients: Coefficients) -> tuple[Array, Array, list[Array]]:
+# --- the Jacobian of one place ------------------------------------------------------------------------------------------
+
+
+class _AtPoints:
     """At scattered points the Jacobian itself is small enough."""
-    axes, _, _, rank = coefficients.shape
-    factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(linear.features, coefficients)]
-    number = linear.left.size
-    jacobian = jnp.zeros((*linear.left.shape, *coefficients.shape), coefficients.dtype)
-    for (component, orders), slope in linear.slopes.items():
-        for i in range(axes):
-            rest = [factors[k][component, orders[k]] for k in range(axes) if k != i]
-            product = functools.reduce(operator.mul, rest, jnp.ones((1, rank), coefficients.dtype))
-            one = (slope[..., None] * product)[..., None, :] * linear.features[i][component, orders[i]][:, :, None]
-            jacobian = jacobian.at[:, :, i, component].add(one)
-    flat = jacobian.reshape(number, -1)
-    towards = [flat.T @ other.ravel() for other in (linear.left, *linear.unknowns)]
-    return towards[0], jnp.matmul(flat.T, flat, precision=PRECISION), towards[1:]
+
+    def __init__(self, linear: Linear):
+        merge, factors, shape = linear.merge, linear.factors, linear.left.shape
+        axes = [jnp.zeros((*shape, f.shape[0], f.shape[3], r), f.dtype) for f, r in zip(linear.features, merge.ranks)]
+        cores = None if linear.core is None else jnp.zeros((*shape, *linear.core.shape), linear.core.dtype)
+        for (component, orders), slope in linear.slopes.items():
+            here = [f[component, o] for f, o in zip(factors, orders)]
+            core = None if linear.core is None else linear.core[component]
+            for i in range(len(axes)):
+                others = merge.others_at_points(i, here, core)
+                one = (slope[..., None] * others)[..., None, :] * linear.features[i][component, orders[i]][:, :, None]
+                axes[i] = axes[i].at[:, :, component].add(one)
+            if cores is not None:
+                spec = ",".join("n" + index for index in merge.core)
+                cores = cores.at[:, :, component].add(einsum(f"pn,{spec}->pn{merge.core}", slope, *here))
+        flat = [block.reshape(linear.left.size, -1) for block in (*axes, *([] if cores is None else [cores]))]
+        self.matrix = jnp.concatenate(flat, 1)
+
+    def transposed(self, values: Array) -> Array:
+        return self.matrix.T @ values.ravel()
+
+    def squared(self) -> Array:
+        return jnp.matmul(self.matrix.T, self.matrix, precision=PRECISION)
 
 
-def _on_lattice(linear: Linear, coefficients: Coefficients) -> tuple[Array, Array, list[Array]]:
-    axes, components, number, rank = coefficients.shape
-    factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(linear.features, coefficients)]
-    used = [sorted({orders[i] for _, orders in linear.slopes}) for i in range(axes)]
-    spread = [_spread(i, factors, linear.slopes, used[i], components) for i in range(axes)]
-    own = [f[:, jnp.array(u)] for f, u in zip(linear.features, used)]  # (components, orders used, points, features)
-    size = components * number * rank
+class _OnLattice:
+    """On a lattice it is kept as E of the module's text and the features, per axis."""
 
-    def along(values: Array) -> Array:
-        """Jᵀ times values on the lattice."""
+    def __init__(self, linear: Linear):
+        self.linear, self.axes = linear, len(linear.features)
+        self.used = [sorted({orders[i] for _, orders in linear.slopes}) for i in range(self.axes)]
+        # an axis whose factors span all its functions has nothing to solve for
+        self.live = [i for i, f in enumerate(linear.features) if f.shape[-1]]
+        self.spread = {i: self._spread(i) for i in self.live}
+        self.own = {i: linear.features[i][:, jnp.array(self.used[i])] for i in self.live}
+
+    def _spread(self, i: int) -> Array:
+        """E: (parts, lattice…, components, orders used, columns)."""
+        linear, used = self.linear, self.used[i]
+        shape, rank = linear.left.shape, linear.merge.ranks[i]
+        components = linear.features[i].shape[0]
+        out = [[jnp.zeros((*shape, rank), linear.factors[0].dtype) for _ in used] for _ in range(components)]
+        for (component, orders), slope in linear.slopes.items():
+            here = [f[component, o] for f, o in zip(linear.factors, orders)]
+            others = linear.merge.others(i, here, None if linear.core is None else linear.core[component])
+            at = used.index(orders[i])
+            out[component][at] = out[component][at] + slope[..., None] * others
+        return jnp.stack([jnp.stack(per, -2) for per in out], -3)
+
+    def transposed(self, values: Array) -> Array:
         out = []
-        for i in range(axes):
-            rest = "xyzwvutsqp"[:axes]
-            place = rest[: i + 1] + "n" + rest[i + 1 :]
-            one = einsum(f"{place},{place}cor->ncor", values, spread[i])
-            out.append(einsum("ncor,conf->cfr", one, own[i]).ravel())
+        rest = PLACES[: self.axes]
+        for i in self.live:
+            one = einsum(f"Z{rest},Z{rest}COR->{rest[i]}COR", values, self.spread[i])
+            out.append(einsum(f"{rest[i]}COR,CO{rest[i]}F->CFR", one, self.own[i]).ravel())
+        if self.linear.core is not None:
+            total = jnp.zeros_like(self.linear.core)
+            for (component, orders), slope in self.linear.slopes.items():
+                total = total.at[component].add(self._onto_core(jnp.sum(values * slope, 0), component, orders))
+            out.append(total.ravel())
         return jnp.concatenate(out)
 
-    if linear.left.size * coefficients.size**2 < DENSE:
-        rest = "xyzwvutsqp"[:axes]
-        places = [rest[: i + 1] + "n" + rest[i + 1 :] for i in range(axes)]
-        made = [einsum(f"{p}cor,conf->{p}cfr", e, f).reshape(linear.left.size, -1) for p, e, f in zip(places, spread, own)]
-        jacobian = jnp.concatenate(made, 1)
-        towards = [jacobian.T @ other.ravel() for other in (linear.left, *linear.unknowns)]
-        return towards[0], jnp.matmul(jacobian.T, jacobian, precision=PRECISION), towards[1:]
-    blocks = [[jnp.zeros((size, size), coefficients.dtype)] * axes for _ in range(axes)]
-    for i in range(axes):
-        for k in range(i, axes):
-            blocks[i][k] = _block(i, k, spread, own)
-            blocks[k][i] = blocks[i][k].T
-    return along(linear.left), jnp.block(blocks), [along(other) for other in linear.unknowns]
+    def _onto_core(self, values: Array, component: int, orders: tuple[int, ...]) -> Array:
+        """Values on the lattice, summed against the factors of every axis."""
+        rest, core = PLACES[: self.axes], self.linear.merge.core
+        here = [f[component, o] for f, o in zip(self.linear.factors, orders)]
+        return einsum(f"{rest},{','.join(map(operator.add, rest, core))}->{core}", values, *here)
+
+    def squared(self) -> Array:
+        sizes = {i: math.prod((self.own[i].shape[0], self.own[i].shape[3], self.linear.merge.ranks[i])) for i in self.live}
+        core = 0 if self.linear.core is None else self.linear.core.size
+        number = sum(sizes.values()) + core
+        if self.linear.left.size * number**2 < DENSE:
+            jacobian = self._dense()
+            return jnp.matmul(jacobian.T, jacobian, precision=PRECISION)
+        blocks: dict[tuple[int, int], Array] = {}
+        for i in self.live:
+            for k in (k for k in self.live if k >= i):
+                blocks[i, k] = _block(i, k, self.spread, self.own)
+                blocks[k, i] = blocks[i, k].T
+        names = list(self.live)
+        if core:
+            names.append(self.axes)
+            blocks[self.axes, self.axes] = self._core_with_itself()
+            for i in self.live:
+                blocks[self.axes, i] = self._core_with_axis(i)
+                blocks[i, self.axes] = blocks[self.axes, i].T
+        return jnp.block([[blocks[i, k] for k in names] for i in names])
+
+    def _dense(self) -> Array:
+        linear, rest = self.linear, PLACES[: self.axes]
+        made = [
+            einsum(f"Z{rest}COR,CO{rest[i]}F->Z{rest}CFR", self.spread[i], self.own[i]).reshape(linear.left.size, -1)
+            for i in self.live
+        ]
+        if linear.core is not None:
+            total = jnp.zeros((*linear.left.shape, *linear.core.shape), linear.core.dtype)
+            spec = ",".join(map(operator.add, rest, linear.merge.core))
+            for (component, orders), slope in linear.slopes.items():
+                here = [f[component, o] for f, o in zip(linear.factors, orders)]
+                one = einsum(f"Z{rest},{spec}->Z{rest}{linear.merge.core}", slope, *here)
+                total = total.at[(slice(None),) * (1 + self.axes) + (component,)].add(one)
+            made.append(total.reshape(linear.left.size, -1))
+        return jnp.concatenate(made, 1)
+
+    def _core_with_itself(self) -> Array:
+        """One axis of the lattice after the other goes, and brings a pair of indices."""
+        linear = self.linear
+        assert linear.core is not None
+        components, shape = linear.core.shape[0], linear.core.shape[1:]
+        number = math.prod(shape)
+        total = jnp.zeros((components, number, components, number), linear.core.dtype)
+        keys = list(linear.slopes)
+        for n, a in enumerate(keys):
+            for b in keys[n:]:
+                values = jnp.sum(linear.slopes[a] * linear.slopes[b], 0)
+                for k in reversed(range(self.axes)):
+                    left, right = linear.factors[k][a[0], a[1][k]], linear.factors[k][b[0], b[1][k]]
+                    pairs = einsum("xi,xj->xij", left, right).reshape(len(left), -1)
+                    # the lattice's last axis is summed; its pair of indices goes to the front
+                    lead, back = values.shape[: -(k + 1)], values.shape[-(k + 1) :]
+                    flat = values.reshape(math.prod(lead), math.prod(back[:-1]), back[-1])
+                    values = einsum("lrx,xp->plr", flat, pairs).reshape(left.shape[1], right.shape[1], *lead, *back[:-1])
+                order = [*range(0, 2 * self.axes, 2), *range(1, 2 * self.axes, 2)]
+                block = values.transpose(order).reshape(number, number)
+                total = total.at[a[0], :, b[0]].add(block)
+                if a != b:
+                    total = total.at[b[0], :, a[0]].add(block.T)
+        return total.reshape(components * number, -1)
+
+    def _core_with_axis(self, i: int) -> Array:
+        linear, rest, core = self.linear, PLACES[: self.axes], self.linear.merge.core
+        assert linear.core is not None
+        components, number, rank = self.own[i].shape[0], self.own[i].shape[3], linear.merge.ranks[i]
+        total = jnp.zeros((*linear.core.shape, components, number, rank), linear.core.dtype)
+        others = [k for k in range(self.axes) if k != i]
+        for (component, orders), slope in linear.slopes.items():
+            values = einsum(f"Z{rest},Z{rest}XYW->{rest}XYW", slope, self.spread[i])
+            here = [f[component, o] for f, o in zip(linear.factors, orders)]
+            spec = ",".join(rest[k] + core[k] for k in others)
+            kept = "".join(core[k] for k in others)
+            half = einsum(f"{rest}XYW{',' * bool(others)}{spec}->{rest[i]}{kept}XYW", values, *(here[k] for k in others))
+            one = einsum(f"{rest[i]}{kept}XYW,{rest[i]}{core[i]},XY{rest[i]}V->{core}XVW", half, here[i], self.own[i])
+            total = total.at[component].add(one)
+        return total.reshape(linear.core.size, -1)
 
 
-def _spread(i: int, factors: Sequence[Array], slopes: Mapping[Key, Array], used: Sequence[int], components: int) -> Array:
-    """E of the module's text: (parts, lattice…, components, orders used, rank)."""
-    axes, rank = len(factors), factors[0].shape[-1]
-    shape = next(iter(slopes.values())).shape
-    out = [[jnp.zeros((*shape, rank), factors[0].dtype) for _ in used] for _ in range(components)]
-    for (component, orders), slope in slopes.items():
-        product = slope[..., None]
-        for k in range(axes):
-            if k != i:
-                factor = factors[k][component, orders[k]]
-                product = product * factor.reshape([-1 if a == k else 1 for a in range(axes)] + [rank])
-        at = used.index(orders[i])
-        out[component][at] = out[component][at] + product
-    return jnp.stack([jnp.stack(per, -2) for per in out], -3)
-
-
-def _block(i: int, k: int, spread: Sequence[Array], own: Sequence[Array]) -> Array:
+def _block(i: int, k: int, spread: Mapping[int, Array], own: Mapping[int, Array]) -> Array:
     """The block of the normal matrix that couples the coefficients of two axes, point after point of the first."""
-    axes, rank = len(own), spread[i].shape[-1]
+    axes = spread[i].ndim - 4
     components, _, _, number = own[i].shape
     columns = (axes + 1, axes + 2, axes + 3)
     rest = [a + 1 for a in range(axes) if a not in (i, k)]
-    start = jnp.zeros((components, number, rank, components, number, rank), spread[i].dtype)
+    start = jnp.zeros((components, number, spread[i].shape[-1], components, own[k].shape[3], spread[k].shape[-1]), own[i].dtype)
     features = jnp.moveaxis(own[i], 2, 0)  # (points, components, orders, features)
 
     def first(array: Array, kept: tuple[int, ...]) -> Array:
@@ -268,7 +377,7 @@ def _block(i: int, k: int, spread: Sequence[Array], own: Sequence[Array]) -> Arr
     else:
         both = (i + 1, k + 1)
         total, _ = lax.scan(with_other, start, (first(spread[i], both), first(spread[k], both), features))
-    return total.reshape(components * number * rank, -1)
+    return total.reshape(components * number * spread[i].shape[-1], -1)
 
 
 class Layers:
@@ -278,30 +387,45 @@ class Layers:
         self, loss: Loss, value: Callable[[Array], Array], model: Callable[[Array], Model], places: Sequence[Place], given: Given
     ):
         self.loss, self._value, self._model, self.places, self.given = loss, value, model, places, given
-        example = jax.eval_shape(lambda: Model.build(loss.problem, loss.recipe, jax.random.key(0)))
-        self.shape = jax.eval_shape(lambda n: n.coefficients, example.network).shape
+        like = jax.eval_shape(lambda: Model.build(loss.problem, loss.recipe, jax.random.key(0)))
+        shapes = [c.shape for c in jax.eval_shape(lambda n: n.coefficients, like.network)]
+        assert isinstance(like.network, SeparableNetwork)
+        merge = like.network.merge
+        # a step within what the factors of an axis span already is the core's to take
+        kept = [max(f - r, 0) if merge.core else f for _, f, r in shapes]
+        own = [c * k * r for (c, _, r), k in zip(shapes, kept)]
+        core = [] if like.network.core is None else [like.network.core.size]
+        self.sizes = (*own, *core, len(loss.problem.unknowns))
+        check_matrix(sum(self.sizes))
+        live = [(i,) for i, size in enumerate(own) if size]
+        alone = (len(own),)
+        self.phases = tuple(phase for one in live for phase in (alone, one)) or (alone,) if core else tuple(live)
 
     def __call__(self, params: Array) -> Array:
         return self._value(params)
 
-    def normal(self, params: Array) -> Normal:
-        return normal(self.loss, self._model(params), self.places, self.given)
+    def normal(self, params: Array, basis: Basis) -> Normal:
+        return normal(self.loss, self._model(params), self.places, self.given, basis)
 
-    def _features(self, params: Array) -> list[Array]:
+    def _network(self, params: Array) -> SeparableNetwork:
+        network = self._model(params).network
+        assert isinstance(network, SeparableNetwork)
+        return network
+
+    def _features(self, network: SeparableNetwork) -> list[Array]:
         """Per axis: the features' values at the inner points, each point counting what the rule says."""
         place = self.places[0]
-        network = self._model(params).network
         assert isinstance(place, Lattice)
-        assert isinstance(network, SeparableNetwork)
         found = []
         for features, n, weights in zip(network.features(place.coordinates, 0), place.shape, place.weights):
             counts = jnp.full(n, 1 / n) if weights is None else weights / jnp.sum(weights)
             found.append(features[:, 0] * jnp.sqrt(counts)[:, None])
         return found
 
-    def basis(self, params: Array) -> Array:
+    def basis(self, params: Array) -> Basis:
         """Features may be nearly the same function: combinations that are not are found by a singular value decomposition, and
-        those that rounding cannot tell from zero left out."""
+        those that rounding cannot tell from zero left out. Where there is a core, the combinations are those that are orthogonal to
+        the factors as they are: within the factors' span the core can do it all."""
 
         def one(features: Array) -> Array:
             _, sizes, turned = jnp.linalg.svd(features, full_matrices=True)
@@ -309,29 +433,62 @@ class Layers:
             kept = sizes > SMALLEST * sizes[0]
             return jnp.where(kept, turned.T / jnp.where(kept, sizes, 1.0), 0.0)
 
-        return jnp.stack([jax.vmap(one)(features) for features in self._features(params)])
+        def beside(features: Array, basis: Array, coefficients: Array) -> Array:
+            within = basis.T @ (features.T @ (features @ coefficients))
+            turned, _ = jnp.linalg.qr(within, mode="complete")
+            return basis @ turned[:, coefficients.shape[1] :]
 
-    def moved(self, params: Array, step: Array) -> Array:
-        model = self._model(params)
-        assert isinstance(model.network, SeparableNetwork)
-        own = math.prod(self.shape)
-        network = model.network.with_coefficients(model.network.coefficients + step[:own].reshape(self.shape))
-        unknowns = {k: v + step[own + i] for i, (k, v) in enumerate(model.unknowns.items())}
-        return _flat(Model(network, unknowns))
+        network = self._network(params)
+        features = self._features(network)
+        made = [jax.vmap(one)(f) for f in features]
+        if network.merge.core:
+            made = [jax.vmap(beside)(*each) for each in zip(features, made, network.coefficients)]
+        return tuple(made)
+
+    def moved(self, params: Array, step: Array, basis: Basis) -> Array:
+        model, network = self._model(params), self._network(params)
+        parts = jnp.split(step, np.cumsum(self.sizes)[:-1])
+        own = []
+        for coefficients, b, part in zip(network.coefficients, basis, parts):
+            inner = part.reshape(b.shape[0], b.shape[2], coefficients.shape[2])
+            own.append(coefficients + einsum("cfg,cgr->cfr", b, inner))
+        core = None if network.core is None else network.core + parts[len(own)].reshape(network.core.shape)
+        unknowns = {k: v + parts[-1][i] for i, (k, v) in enumerate(model.unknowns.items())}
+        return _flat(Model(network.with_coefficients(own, core), unknowns))
 
     def resized(self, params: Array, size: float) -> Array:
-        model = self._model(params)
-        assert isinstance(model.network, SeparableNetwork)
-        return _flat(Model(model.network.with_coefficients(model.network.coefficients * size), model.unknowns))
+        model, network = self._model(params), self._network(params)
+        if network.core is not None:
+            return _flat(Model(network.with_coefficients(network.coefficients, size * network.core), model.unknowns))
+        return _flat(Model(network.with_coefficients([c * size for c in network.coefficients]), model.unknowns))
 
     def balanced(self, params: Array) -> Array:
-        model = self._model(params)
-        assert isinstance(model.network, SeparableNetwork)
-        coefficients = model.network.coefficients
-        factors = [einsum("cnf,cfr->cnr", f, c) for f, c in zip(self._features(params), coefficients)]
-        sizes = jnp.maximum(jnp.stack([jnp.linalg.norm(f, axis=1) for f in factors]), TINY)
-        wanted = jnp.exp(jnp.mean(jnp.log(sizes), 0))
-        return _flat(Model(model.network.with_coefficients(coefficients * (wanted / sizes)[:, :, None]), model.unknowns))
+        """The same function; its columns of one size on all axes, or orthonormal where a core can take what is left."""
+        model, network = self._model(params), self._network(params)
+        factors = [einsum("cnf,cfr->cnr", f, c) for f, c in zip(self._features(network), network.coefficients)]
+        if network.core is None:
+            return _flat(Model(network.with_coefficients(_even(network, factors)), model.unknowns))
+        own, core = [], network.core
+        for i, (coefficients, factor) in enumerate(zip(network.coefficients, factors)):
+            upper = jnp.linalg.qr(factor, mode="r")
+            # a column that is nearly a combination of others stays what it is
+            ill = jnp.min(jnp.abs(jnp.diagonal(upper, axis1=1, axis2=2)), 1) < 1e-8 * jnp.max(jnp.abs(upper), (1, 2))
+            upper = jnp.where(ill[:, None, None], jnp.eye(upper.shape[-1], dtype=upper.dtype), upper)
+            turned = jax.vmap(lambda c, r: jax.scipy.linalg.solve_triangular(r, c.T, trans=1).T)(coefficients, upper)
+            own.append(turned)
+            core = jnp.moveaxis(jax.vmap(lambda r, g: jnp.tensordot(r, g, 1))(upper, jnp.moveaxis(core, i + 1, 1)), 1, i + 1)
+        return _flat(Model(network.with_coefficients(own, core), model.unknowns))
+
+
+def _even(network: SeparableNetwork, factors: Sequence[Array]) -> list[Array]:
+    """Coefficients whose columns, summed over by one index, are of one size on all the axes that carry it."""
+    sizes = [jnp.maximum(jnp.linalg.norm(f, axis=1), TINY) for f in factors]  # (components, columns)
+    if len(set(network.merge.indices)) > 1:  # of a train: one number per axis
+        sizes = [jnp.broadcast_to(jnp.linalg.norm(s, axis=1, keepdims=True), s.shape) for s in sizes]
+        wanted = jnp.exp(jnp.mean(jnp.stack([jnp.log(s[:, :1]) for s in sizes]), 0))
+    else:
+        wanted = jnp.exp(jnp.mean(jnp.log(jnp.stack(sizes)), 0))
+    return [c * (wanted / s)[:, None] for c, s in zip(network.coefficients, sizes)]
 
 
 def _flat(model: Model) -> Array:

@@ -16,6 +16,7 @@ from .conditions import Condition
 from .domain import Lattice, Points
 from .errors import InputError, finite, listed
 from .fields import Field, Key
+from .networks import ROOT
 from .shapes import BOUNDARY
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ class Resolver:
         periodic: list[str] = []
         walls = [[""] * len(self.fields) for _ in self.box.axes]
         for condition in (c for c in self.conditions if c.hard):
+            if condition.hard == "root" and condition.jump:
+                raise InputError(f'{condition.name}: hard="root" is for values of zero: write hard=True')
             if self._on_boundary(condition):
                 raise InputError(
                     f"{condition.name}: hard=True builds values into the faces of a box; on the boundary of a shape write hard=False"
@@ -171,7 +174,12 @@ class Resolver:
             component = next(iter(plain))[0]
             for axis, sides in faces.items():
                 place = walls[self.box.index(axis)]
-                place[component] = "".join(s for s in "-+" if s in place[component] + sides)
+                root = ROOT if condition.hard == "root" else ""
+                if place[component] and (ROOT in place[component]) != bool(root):
+                    raise InputError(
+                        f'{condition.name}: {self.fields[component]} leaves one face of {axis} like a root and the other not: write hard="root" for both, or hard=True'
+                    )
+                place[component] = "".join(s for s in "-+" if s in place[component] + sides) + root
         for axis in periodic:
             if any(walls[self.box.index(axis)]):
                 raise InputError(

@@ -83,32 +83,57 @@ def dense(loss, model, places):
     return *jax.jit(lambda p: (roots(p), jax.jacfwd(roots)(p)))(flat), flat
 
 
-@pytest.mark.parametrize("plain", [0.0, 1e12])  # never, or always the plain way
-@pytest.mark.parametrize("make", [system, disc])
-@pytest.mark.parametrize("network", ["polynomials", "hidden layers"])
+@pytest.mark.parametrize(
+    ("make", "network", "plain"),  # never, or always the plain way
+    [
+        (system, "polynomials", 0.0),
+        (system, "polynomials", 1e12),
+        (system, "tucker", 0.0),
+        (system, "tucker", 1e12),
+        (system, "train", 0.0),
+        (disc, "hidden layers", 0.0),
+        (disc, "tucker of hidden layers", 0.0),
+    ],
+)
 def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, plain, monkeypatch):
     monkeypatch.setattr("separax.normal.DENSE", plain)
     recipe = spectral()
-    if network == "hidden layers":
-        recipe = sx.Recipe(
-            sx.SPINN(rank=2, width=4, depth=2), 6, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64"
-        )
-    loss = Loss(make(), recipe)
+    problem = make()
+    if network != "polynomials":
+        ranks = {"t": 2, "x": 3, "y": 2} if make is system else {"x": 3, "y": 2}
+        bonds = list(ranks.values())[1:]
+        chosen = {
+            "hidden layers": sx.SPINN(rank=2, width=4, depth=2),
+            "tucker": sx.SPINN(rank=ranks, depth=0, functions=4, body="mlp", merge="tucker"),
+            "tucker of hidden layers": sx.SPINN(rank=2, width=4, depth=2, merge="tucker"),
+            "train": sx.SPINN(rank=bonds, width=3, depth=1, merge="train"),
+        }[network]
+        recipe = sx.Recipe(chosen, 6, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64")
+    loss = Loss(problem, recipe)
     model = Model.build(loss.problem, recipe, jax.random.key(3))
     places = loss.draw(jax.random.key(1), jnp.array(0))
-    found = eqx.filter_jit(lambda m: normal(loss, m, places, {}))(model)
+    basis = [
+        jax.random.normal(jax.random.key(i), (*c.shape[:2], c.shape[1] - 1)) for i, c in enumerate(model.network.coefficients)
+    ]
+    found = eqx.filter_jit(lambda m: normal(loss, m, places, {}, basis))(model)
     left, jacobian, flat = dense(loss, model, places)
     assert found.value == pytest.approx(float(left @ left), rel=1e-12)
     assert found.value == pytest.approx(float(loss.total(loss(model, places))), rel=1e-12)
 
-    def columns(step):  # where the coefficients and unknowns stand among the flat parameters
-        own = model.network.coefficients
-        network = model.network.with_coefficients(own + step[: own.size].reshape(own.shape))
-        unknowns = {k: v + step[own.size + i] for i, (k, v) in enumerate(model.unknowns.items())}
-        return ravel_pytree(eqx.filter(Model(network, unknowns), eqx.is_array))[0] - flat
+    sizes = [b.shape[0] * b.shape[2] * c.shape[2] for b, c in zip(basis, model.network.coefficients)]
+    core = 0 if model.network.core is None else model.network.core.size
 
-    number = model.network.coefficients.size + len(model.unknowns)
-    own = jacobian @ jax.jacfwd(columns)(jnp.zeros(number))
+    def columns(step):  # where the coefficients and unknowns stand among the flat parameters
+        parts = jnp.split(step, np.cumsum([*sizes, core]))
+        moved = [
+            c + jnp.einsum("cfg,cgr->cfr", b, part.reshape(b.shape[0], b.shape[2], -1))
+            for b, c, part in zip(basis, model.network.coefficients, parts)
+        ]
+        new = None if not core else model.network.core + parts[-2].reshape(model.network.core.shape)
+        unknowns = {k: v + parts[-1][i] for i, (k, v) in enumerate(model.unknowns.items())}
+        return ravel_pytree(eqx.filter(Model(model.network.with_coefficients(moved, new), unknowns), eqx.is_array))[0] - flat
+
+    own = jacobian @ jax.jacfwd(columns)(jnp.zeros(sum(sizes) + core + len(model.unknowns)))
     assert np.allclose(found.gradient, own.T @ left, rtol=1e-10, atol=1e-12 * np.abs(found.gradient).max())
     assert np.allclose(found.matrix, own.T @ own, rtol=1e-10, atol=1e-12 * np.abs(found.matrix).max())
 
@@ -175,9 +200,62 @@ def test_a_nonlinear_equation_with_an_unknown_coefficient():
     assert found.unknowns["kappa"] == pytest.approx(0.7, abs=1e-8)
 
 
+def test_a_wall_that_the_solution_leaves_like_a_root():
+    """(1 - x²) u' = -x u with u(0) = 1 has the solution √(1 - x²), which no polynomial comes close to."""
+
+    def error(hard):
+        problem = sx.Problem(
+            sx.Box(x=(-1, 1)),
+            lambda u, x: (1 - x**2) * u.x + x * u,
+            [sx.Dirichlet(0, hard=hard), sx.Data([[0.0]], [1.0])],
+            reference=lambda x: jnp.sqrt(1 - x**2),
+        )
+        return sx.solve(problem, spectral(rank=1, functions=12, points=20), progress=False).relative_l2()
+
+    assert error("root") < 1e-10
+    assert error(True) > 1e-3
+
+
+def test_a_core_is_solved_for_where_products_alone_would_have_to_be_many():
+    """A front that turns: seven products of a kind per axis and a core do what seven products do not."""
+
+    def exact(t, x, y):
+        return jnp.tanh(jnp.cos(t) * x + jnp.sin(t) * y)
+
+    problem = sx.Problem(
+        sx.Box(t=(0, 1.5), x=(-1, 1), y=(-1, 1)),
+        lambda u, x, y: u.t + x * u.y - y * u.x,
+        [sx.Initial(exact), sx.Dirichlet(exact)],
+        reference=exact,
+    )
+    functions, points = {"t": 10, "x": 14, "y": 14}, {"t": 14, "x": 18, "y": 18}
+
+    def error(**network):
+        recipe = sx.Recipe(
+            sx.SPINN(rank=7, depth=0, functions=functions, body="mlp", **network),
+            points,
+            optimiser=sx.Solve(16, sweeps=1),
+            sampler=sx.GaussLegendre(),
+            precision="float64",
+        )
+        return sx.solve(problem, recipe, progress=False).relative_l2()
+
+    assert error(merge="tucker") < 0.1 * error()
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (lambda: sx.SPINN(merge="tree"), "merge"),
+        (lambda: sx.SPINN(rank={"x": 3}), "merge='cp' is one number"),
+        (lambda: sx.SPINN(rank=[3, 4], merge="tucker"), "dict by axis"),
+        (lambda: sx.SPINN(rank={"x": 3}, merge="train"), "from the first axis"),
+        (lambda: sx.SPINN(rank={"x": 0}, merge="tucker"), "rank"),
+        (lambda: sx.SPINN(rank={"x": 3}, merge="tucker").build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))), "axis y"),
+        (lambda: sx.SPINN(rank={"z": 3}, merge="tucker").build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))), "z"),
+        (lambda: sx.SPINN(rank=[3], merge="train").build(jax.random.key(0), sx.Box(t=(0, 1), x=(0, 1), y=(0, 1))), "2"),
+        (lambda: sx.SPINN(rank=9, merge="tucker", depth=0, functions=4).build(jax.random.key(0), sx.Box(x=(0, 1))), "at most"),
+        (lambda: sx.Dirichlet(0, hard="square"), 'True, False or "root"'),
         (lambda: sx.Recipe(optimiser=sx.Solve()), "precision='float64'"),
         (lambda: sx.Recipe(sx.PINN(), optimiser=sx.Solve(), precision="float64"), "separable network"),
         (lambda: sx.SPINN(depth=0), "depth"),

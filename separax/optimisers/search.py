@@ -14,23 +14,24 @@ Scalar = Float[Array, ""]
 class Objective(Protocol):
     """A loss on fixed points, as a function of the parameters; and for who solves for output layers, what they are in it.
 
-    `shape` is that of their coefficients, (axes, components, features, rank). The unknowns of the equation follow them wherever
-    they stand in one vector.
+    A step for these is one vector of several blocks, whose `sizes` are known: one per axis, one for the core if there is one, and the
+    unknowns of the equation. `phases` are the blocks that may be solved for alone, one after the other.
     """
 
-    shape: tuple[int, ...]
+    sizes: tuple[int, ...]
+    phases: tuple[tuple[int, ...], ...]
 
     def __call__(self, params: Parameters) -> Scalar: ...
 
-    def normal(self, params: Parameters) -> Any: ...  # a `separax.normal.Normal`
+    def basis(self, params: Parameters) -> Any: ...  # per axis and component: orthonormal combinations of its features
 
-    def basis(self, params: Parameters) -> Array: ...  # per axis and component: orthonormal combinations of its features
+    def normal(self, params: Parameters, basis: Any) -> Any: ...  # a `separax.normal.Normal`
 
-    def moved(self, params: Parameters, step: Array) -> Parameters: ...
+    def moved(self, params: Parameters, step: Array, basis: Any) -> Parameters: ...
 
     def resized(self, params: Parameters, size: float) -> Parameters: ...
 
-    def balanced(self, params: Parameters) -> Parameters: ...  # the factors of a product of one size on all axes
+    def balanced(self, params: Parameters) -> Parameters: ...  # the same function, its factors of one size
 
 
 class Search(NamedTuple):

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -27,8 +28,8 @@ class Solve:
         recipe = sx.Recipe(sx.SPINN(rank=6, depth=0, functions=24), 32, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64")
         optimiser=[sx.Adam(5e-3, "cosine", steps=5_000), sx.Solve(50)]  # after training, on the features that training found
 
-    With the factors of the other axes held, a separable network is linear in the output layer of an axis: the first steps solve
-    for one axis after the other. The steps after that take all of them at once (Gauss-Newton with Levenberg-Marquardt damping), which
+    With the factors of the other axes held, a separable network is linear in the output layer of an axis, and in the core of a Tucker
+    merge: the first steps solve for one after the other. The steps after that take all of them at once (Gauss-Newton with Levenberg-Marquardt damping), which
     converges quadratically where the equation can be met. A linear residual needs no linearisation, a nonlinear one is linearised at
     every step. Points are drawn once and need to be more than the features of an axis: `GaussLegendre` is the sampler of choice.
 
@@ -60,24 +61,25 @@ class Solve:
 
     def _step(self, params: Parameters, state: SolveState, objective: Objective) -> tuple[Parameters, SolveState]:
         params, value = lax.cond(state.number == 0, lambda: _sized(params, objective), lambda: (params, state.value))
-        axes = objective.shape[0]
-        alone = state.number < self.sweeps * axes
-        normal, basis, shape = objective.normal(params), objective.basis(params), objective.shape
-        matrix, gradient = in_basis(normal.matrix, normal.gradient, basis, shape)
-        free = _free(shape, len(gradient), jnp.where(alone, state.number % axes, -1))
+        phases = len(objective.phases)
+        alone = state.number < self.sweeps * phases
+        basis = objective.basis(params)
+        normal = objective.normal(params, basis)
+        matrix, gradient = normal.matrix, normal.gradient
+        free = _masks(objective.sizes, objective.phases)[jnp.where(alone, state.number % phases, -1)]
         kept = jnp.diag(matrix) > 1e-30 * jnp.max(jnp.diag(matrix))  # what no residual feels is left alone
         free = free & kept
         scale = jnp.where(free, 1 / jnp.sqrt(jnp.where(kept, jnp.diag(matrix), 1.0)), 0.0)
         scaled = matrix * scale[:, None] * scale[None, :] + jnp.diag(jnp.where(free, 0.0, 1.0))
         # all axes at once is a larger venture than one: it begins with more caution
-        damping = jnp.where(state.number == self.sweeps * axes, FIRST, state.damping)
+        damping = jnp.where(state.number == self.sweeps * phases, FIRST, state.damping)
 
         def tried(damping: Array) -> tuple[Array, Array, Array]:
             damped = scaled + damping * jnp.eye(len(gradient), dtype=matrix.dtype)
             factor = jax.scipy.linalg.cho_factor(damped, lower=True)
             step = -scale * jax.scipy.linalg.cho_solve(factor, scale * gradient)
             foreseen = -(2 * gradient @ step + step @ (matrix @ step))
-            moved = objective.moved(params, _out_of_basis(step, basis, shape))
+            moved = objective.moved(params, step, basis)
             return moved, objective(moved), foreseen
 
         def bad(carry: tuple[Array, ...]) -> Array:
@@ -127,32 +129,10 @@ def _sized(params: Parameters, objective: Objective) -> tuple[Array, Array]:
     return candidates[best], values[best]
 
 
-def _free(shape: tuple[int, ...], number: int, axis: Array) -> Array:
-    """Which coefficients a step may change: those of one axis, or all (-1), and then the unknowns too."""
-    own = jnp.broadcast_to(jnp.arange(shape[0])[:, None, None, None], shape).ravel()
-    others = jnp.full(number - len(own), -1)
-    return (jnp.concatenate([own, others]) == axis) | (axis < 0)
-
-
-def in_basis(matrix: Array, gradient: Array, basis: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """The normal equations in coefficients of other combinations of the features; unknowns stay what they are."""
-    turned = jax.vmap(lambda column: _towards(column, basis, shape), 1, 1)(matrix)
-    return jax.vmap(lambda row: _towards(row, basis, shape))(turned), _towards(gradient, basis, shape)
-
-
-def _towards(vector: Array, basis: Array, shape: tuple[int, ...]) -> Array:
-    own = vector[: _size(shape)].reshape(shape)
-    return jnp.concatenate([jnp.einsum("acfr,acfg->acgr", own, basis).ravel(), vector[_size(shape) :]])
-
-
-def _out_of_basis(step: Array, basis: Array, shape: tuple[int, ...]) -> Array:
-    own = step[: _size(shape)].reshape(shape)
-    return jnp.concatenate([jnp.einsum("acfg,acgr->acfr", basis, own).ravel(), step[_size(shape) :]])
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    axes, components, features, rank = shape
-    return axes * components * features * rank
+def _masks(sizes: tuple[int, ...], phases: tuple[tuple[int, ...], ...]) -> Array:
+    """Which coefficients a step may change, by its phase; in the last one all, and the unknowns too."""
+    block = np.repeat(np.arange(len(sizes)), sizes)
+    return jnp.asarray([*(np.isin(block, phase) for phase in phases), np.ones(len(block), bool)])
 
 
 def check_matrix(number: int) -> None:

@@ -225,9 +225,9 @@ class Run:
     def save(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], solution: Content, wait: bool) -> None:
         """Has a state and the solution so far written; returns at once unless told to `wait`."""
 
-        def work() -> None:
-            self.states.write({"settings": self.settings, **about}, arrays)
+        def work() -> None:  # the solution first: wherever there is a state to go on from, there is something to look at
             self.write(SOLUTION, *solution, compressed=True)
+            self.states.write({"settings": self.settings, **about}, arrays)
 
         self.saver.start(work)
         if wait:
