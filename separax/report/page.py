@@ -18,7 +18,7 @@ from .charts import Series
 from .equation import equation
 from .mathml import mathml
 
-SCRIPTS = ("viewer_field.js", "viewer_draw.js", "viewer.js")
+SCRIPTS = ("viewer_formula.js", "viewer_field.js", "viewer_solid.js", "viewer_draw.js", "viewer.js")
 COLOURS = (figures.VALUES, "cividis", figures.DIFFERENCES)  # of the viewer
 STOPS = 33  # of a colour map: in between, straight lines do
 POINTS = 128  # of a slice, per axis
@@ -242,6 +242,8 @@ def viewer_section(data: Mapping[str, Any]) -> str:
         "Computed here, from the factors, to about"
         f" {max(data['error'], 1e-7):.0e} of the largest value. Move the pointer or the arrow keys over the picture; ▶ runs through an axis."
     )
+    if data["left_out"]:
+        note += f" Not here, since they are not computed point by point: {escape(', '.join(data['left_out']))}."
     return (
         f'<section class="interactive"><h2>Look around</h2><p class="note">{note}</p><noscript><p class="note">The viewer needs'
         ' JavaScript; the slices below do not.</p></noscript><div id="viewer" class="viewer"></div>'
