@@ -10,7 +10,7 @@ import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +19,7 @@ from jaxtyping import Array
 
 from .calling import call, values_of
 from .fields import Field, Key, _apply
-
-if TYPE_CHECKING:
-    from .problem import Problem
+from .problem import Problem, Tracer
 
 Step = tuple[str, *tuple[Any, ...]]  # an operation and the places of its operands; ("constant", number)
 
@@ -85,32 +83,35 @@ class Given:
 
 def formula_of(problem: Problem, name: str, unknowns: Mapping[str, Any]) -> Formula | None:
     """A derived quantity as a formula; None where it is something else, such as a mean or a table."""
-    from .problem import Tracer
+    try:
+        with jax.enable_x64(True):
+            return _traced(problem, name, {k: jnp.asarray(float(v)) for k, v in unknowns.items()})
+    except Exception:  # a function may refuse a single point, as a difference along an axis does; then it is no formula
+        return None
+
+
+def _traced(problem: Problem, name: str, unknowns: Mapping[str, Array]) -> Formula | None:
+    def run(source: Any, coordinates: Mapping[str, Array]) -> Array:
+        given = {**problem.field_map(source), **coordinates, **unknowns}
+        found = call(problem.derived[name], problem._derived_arguments[name], given, f"derived[{name!r}]")
+        return values_of(found, source.shape, f"derived[{name!r}]")
 
     axes = problem.box.axes
-
-    def run(source: Any, coordinates: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
-        given = {**problem.field_map(source), **coordinates, **known}
-        found = call(problem.derived[name], problem._derived_arguments[name], given, f"derived[{name!r}]")
-        return values_of(found, shape, f"derived[{name!r}]")
-
-    with jax.enable_x64(True):
-        known = {k: jnp.asarray(float(v)) for k, v in unknowns.items()}
-        one = (1,) * len(axes)
-        point = {axis: jax.ShapeDtypeStruct(one, jnp.float64) for axis in axes}
-        tracer = Tracer(axes, one)
-        tracer.dtype = jnp.float64
-        jax.eval_shape(lambda c: run(tracer, c, one), point)
-        keys = sorted(tracer.needs)
-        values = [jax.ShapeDtypeStruct(one, jnp.float64) for _ in keys]
-        traced = jax.make_jaxpr(lambda v, c: run(Given(axes, one, dict(zip(keys, v))), c, one))(values, point)
-        inputs = (*keys, *sorted(point))  # as JAX orders what it traces
-        steps: list[Step] = []
-        result = _flattened(traced.jaxpr, traced.consts, list(range(len(inputs))), len(inputs), steps)
-        if result is None:
-            return None
-        found = _pruned(Formula(inputs, tuple(steps), result[0]))
-        return found if _agrees(found, problem, run) else None
+    one = (1,) * len(axes)
+    point = {axis: jax.ShapeDtypeStruct(one, jnp.float64) for axis in axes}
+    tracer = Tracer(axes, one)
+    tracer.dtype = jnp.float64
+    jax.eval_shape(lambda c: run(tracer, c), point)
+    keys = sorted(tracer.needs)
+    values = [jax.ShapeDtypeStruct(one, jnp.float64) for _ in keys]
+    traced = jax.make_jaxpr(lambda v, c: run(Given(axes, one, dict(zip(keys, v))), c))(values, point)
+    inputs = (*keys, *sorted(point))  # as JAX orders what it traces
+    steps: list[Step] = []
+    result = _flattened(traced.jaxpr, traced.consts, list(range(len(inputs))), len(inputs), steps)
+    if result is None:
+        return None
+    found = _pruned(Formula(inputs, tuple(steps), result[0]))
+    return found if _agrees(found, problem, run) else None
 
 
 def _flattened(jaxpr: Any, constants: Sequence[Any], inputs: Sequence[int], first: int, steps: list[Step]) -> list[int] | None:
@@ -171,6 +172,6 @@ def _agrees(found: Formula, problem: Problem, run: Callable[..., Array]) -> bool
     draw = np.random.default_rng(0)
     coordinates = {axis: jnp.asarray(draw.uniform(*problem.box[axis], like.shape)) for axis, like in shapes.items()}
     each = {key: jnp.asarray(draw.normal(size=shape)) for key in found.inputs if not isinstance(key, str)}
-    true = run(Given(problem.box.axes, shape, each), coordinates, shape)
+    true = run(Given(problem.box.axes, shape, each), coordinates)
     ours = found([coordinates[key] if isinstance(key, str) else each[key] for key in found.inputs])
     return np.allclose(np.broadcast_to(ours, shape), true, rtol=1e-9, atol=1e-12, equal_nan=True)

@@ -54,6 +54,7 @@ def test_a_formula_gives_what_the_function_gives(function):
         lambda u: u.value - jnp.mean(u.value),
         lambda u: u.value - jnp.roll(u.value, 1, 0),
         lambda u: u.value - u.value[:1],
+        lambda u: jnp.gradient(u.value, axis=0),
         lambda u: jnp.round(u.value),
         lambda u: u.value.astype(int) * 1.0,
         lambda u, x: u * jnp.interp(x, jnp.linspace(-1, 1, 5), jnp.arange(5.0)),

@@ -358,7 +358,7 @@ class Viewer {
     this.level.row.hidden = this.state.look !== "solid";
     let over = `over ${horizontal.name} and ${vertical.name}`;
     if (this.state.look === "solid") {
-      this.level.shown.textContent = (this.signed ? "± " : "") + written(this.state.level);
+      this.level.shown.textContent = (this.signed ? "± " : "") + written(Number(this.state.level.toPrecision(3)));
       over = `where it is ${this.level.shown.textContent}, in ${this.solidAxes.map((axis) => this.axes[axis].name).join(", ")}`;
     }
     const help = this.state.look === "picture" ? "arrow keys move the cross" : "arrow keys turn it";

@@ -120,7 +120,7 @@ function rasterised(paper, solids, colours, view, part) {
 function lights(pixel) {
   const channels = [0, 8, 16].map((shift) => 24 + 0.9 * ((pixel >> shift) & 255)); // the darkest colour still shows its form
   return Uint32Array.from({ length: 256 }, (_, i) => {
-    const light = 0.32 + (0.78 * i) / 255;
+    const light = 0.22 + 0.86 * (i / 255) ** 1.5;
     const gleam = 90 * (i / 255) ** 24;
     const [r, g, b] = channels.map((c) => Math.round(Math.min(255, c * light + gleam)));
     return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
@@ -143,7 +143,7 @@ function raster({ places, slopes }, table, { turn, tilt }, part, { pixels, depth
       const a = slopes[p], b = slopes[p + 1], c = slopes[p + 2];
       const right = a * ct - b * st, up = c * ce + (a * st + b * ct) * se, near = c * se - (a * st + b * ct) * ce;
       const lit = (Math.sign(near) * (0.55 * up - 0.42 * right) + 0.72 * Math.abs(near)) / (Math.sqrt(a * a + b * b + c * c) || 1);
-      to.light = 255 * Math.max(0, lit); // on the side one sees
+      to.light = 127.5 * (1 + lit); // on the side one sees; what is turned away still shows its form
     }
     const [a, b, c] = corner;
     const area = (b.x - a.x) * (c.y - a.y) - (c.x - a.x) * (b.y - a.y);
