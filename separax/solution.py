@@ -284,6 +284,8 @@ class View:
 
         Coordinates as for `to_xarray`; `field` writes one of several; `at` are scattered points instead, (n, axes), for a table.
         It is written in pieces: a lattice may be larger than memory.
+
+        `.png`, `.svg` and `.pdf` are figures, with the options of `plot`; `.gif` and `.mp4` films, with those of `animate`.
         """
         from .exports import export
 

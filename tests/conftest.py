@@ -18,9 +18,12 @@ def double():
         yield
 
 
-@pytest.fixture
-def unoptimised():
+def _unoptimised():
     """Compiles in less time what then runs for a few steps only."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+unoptimised = pytest.fixture(_unoptimised)
+unoptimised_file = pytest.fixture(_unoptimised, scope="module")  # for all tests of a file, and what they share

@@ -1,11 +1,16 @@
 """Solutions in the files of other tools, read back by those tools."""
 
 import csv
+import xml.etree.ElementTree as ElementTree
 
 import h5netcdf
 import numpy as np
 import pytest
 import xarray
+from matplotlib.animation import FFMpegWriter
+from matplotlib.axes import Axes
+from matplotlib.image import imread
+from PIL import Image
 from typer.testing import CliRunner
 
 import separax as sx
@@ -13,6 +18,7 @@ from separax import solution as solution_module
 from separax.cli import app
 from separax.exports.lattices import Grid, pieces
 from separax.exports.vtk import write_vtr
+from separax.report import animation
 
 T, X, Y = np.linspace(0, 1, 5), np.linspace(-1, 1, 6), np.linspace(0, 2, 7)
 ON = {"t": T, "x": X, "y": Y}
@@ -124,8 +130,6 @@ def test_vtk_is_read_by_vtk(solution, tmp_path):
 
 def test_a_series_in_time_is_read_by_vtk(solution, tmp_path):
     pytest.importorskip("vtkmodules")
-    import xml.etree.ElementTree as ElementTree
-
     entries = list(ElementTree.parse(solution.export(tmp_path / "out.pvd", **ON)).iter("DataSet"))
     assert [float(entry.get("timestep")) for entry in entries] == list(T)
     _, found = grid_of(tmp_path / entries[3].get("file"))
@@ -164,7 +168,7 @@ def test_the_command(run, solution, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--to", "o.xlsx"], ["o.xlsx", ".nc (NetCDF)", ".vtr", ".pvd", ".csv", ".npy", ".npz"]),
+        (["--to", "o.xlsx"], ["o.xlsx", ".nc (NetCDF)", ".vtr", ".pvd", ".csv", ".npy", ".npz", ".png", ".svg", ".gif", ".mp4"]),
         (["--to", "o"], ["ending"]),
         (["--to", "o.nc", "--field", "w"], ["field", "'w'", "u, v"]),
         (["--to", "o.nc", "--axis", "z=0,1,5"], ["axis", "'z'"]),
@@ -179,6 +183,20 @@ def test_the_command(run, solution, tmp_path):
         (["--to", "nowhere/o.nc"], ["no folder nowhere"]),
         (["--to", "o.nc", "--at", "nothing.csv"], ["cannot read nothing.csv"]),
         (["--to", "o.csv", "--at", "bad.csv"], ["bad.csv", "t, x, y"]),
+        (["--to", "o.csv", "--at", "t=0.5"], ["--at", "--axis t=0.5"]),
+        (["--to", "o.png", "--at", "bad.csv"], ["--at", "'bad.csv'", "--at t=0.5"]),
+        (["--to", "o.png", "--at", "t=now"], ["--at", "'t=now'", "--at t=0.5"]),
+        (["--to", "o.png", "--at", "z=1"], ["no axis 'z'"]),
+        (["--to", "o.png", "--at", "t=3"], ["t runs over (0, 1)"]),
+        (["--to", "o.png", "--axis", "t=0.5,1"], ["--axis", "--at t=0.5"]),
+        (["--to", "o.png", "--show", "x,y,t"], ["--show", "one or two axes"]),
+        (["--to", "o.png", "--units", "x=m"], ["units", "o.nc"]),
+        (["--to", "o.png", "--field", "w"], ["'w'", "u, v"]),
+        (["--to", "o.png", "--points", "0"], ["points", "at least 2"]),
+        (["--to", "o.png", "--frames", "3"], ["--frames", "o.gif"]),
+        (["--to", "o.nc", "--show", "x"], ["--show", "o.png"]),
+        (["--to", "o.gif", "--at", "t=0.5"], ["t moves and is held", "over="]),
+        (["--to", "nowhere/o.png"], ["no folder nowhere"]),
     ],
 )
 def test_bad_input_is_named(run, tmp_path, monkeypatch, options, words):
@@ -196,3 +214,70 @@ def test_a_vtk_grid_has_three_axes(solution, tmp_path):
     four = Grid(solution, dict.fromkeys("txyz", T), (), ("u",), {})
     with pytest.raises(sx.InputError, match=r"three axes at most.*t=0.5.*\.pvd"):
         write_vtr(four, tmp_path / "out.vtr")
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The values of every image that goes into a figure."""
+    seen = []
+
+    def note(panel, values, **options):
+        seen.append(np.array(values))
+        return imshow(panel, values, **options)
+
+    imshow = Axes.imshow
+    monkeypatch.setattr(Axes, "imshow", note)
+    return seen
+
+
+def picture(run, to, *options):
+    done = CliRunner().invoke(app, ["export", str(run), "--to", str(to), *options])
+    assert done.exit_code == 0, done.stderr
+    return to
+
+
+def test_a_picture_is_of_the_places_that_were_asked_for(run, solution, tmp_path, drawn):
+    path = picture(run, tmp_path / "o.png", "--at", "t=0.25,0.5", "--field", "v", "--points", "9", "--show", "y,x")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert imread(path).std() > 0.01  # something is on it
+    assert len(drawn) == 2
+    for values, t in zip(drawn, (0.25, 0.5)):
+        close(values, solution, "v", t=t, x=np.linspace(-1, 1, 9), y=np.linspace(0, 2, 9))
+
+
+def test_a_picture_of_lines_and_words(run, tmp_path):
+    tree = ElementTree.parse(picture(run, tmp_path / "o.svg", "--show", "x", "--at", "t=0,1", "--at", "y=0.5"))
+    assert tree.getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    text = "".join(tree.getroot().itertext())
+    assert "t = 0, y = 0.5" in text
+    assert "t = 1, y = 0.5" in text
+
+
+@pytest.mark.parametrize(("options", "moves"), [([], "t"), (["--over", "y", "--at", "t=1"], "y")])
+def test_a_film_has_its_frames(run, tmp_path, monkeypatch, options, moves):
+    seen = []
+    values = animation._values
+    monkeypatch.setattr(animation, "_values", lambda *given: seen.append(given) or values(*given))
+    path = picture(run, tmp_path / "o.gif", "--frames", "3", "--rate", "5", "--points", "8", "--show", "x", *options)
+    with Image.open(path) as film:
+        assert (film.format, film.n_frames, film.info["duration"]) == ("GIF", 3, 200)
+    ((_, field, _, over, moments, shown),) = seen
+    assert (field, over, shown, len(moments)) == ("u", moves, ("x",), 3)
+
+
+def test_a_film_that_needs_ffmpeg_says_so(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
+    done = CliRunner().invoke(app, ["export", str(run), "--to", str(tmp_path / "o.mp4")])
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.split())
+    assert "ffmpeg, which is not installed" in said
+    assert "write o.gif" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_python_exports_pictures_too(solution, tmp_path, drawn):
+    solution.d(x=1).export(tmp_path / "o.png", field="v", t=0.5, points=5)
+    close(drawn[0].T, solution.d(x=1), "v", t=0.5, x=np.linspace(-1, 1, 5), y=np.linspace(0, 2, 5))

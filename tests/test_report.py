@@ -18,8 +18,9 @@ from separax.report import animation, factors, figures
 from separax.report.comparison import write_comparison
 from separax.report.equation import equation
 from separax.report.mathml import mathml
-from separax.report.page import write_report
+from separax.report.page import read_kept, slices_of, write_report
 from separax.report.record import record
+from separax.runs import check
 
 BOX = sx.Box(t=(0, 2), x=(-1, 1), y=(0, 3))
 RECIPE = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6)
@@ -248,6 +249,48 @@ def test_a_page_of_a_run_that_was_read_back_is_as_good(solution, page):
     for part in ("<math", "reference at t = 1", "difference at t = 1", "Error of the best", "Factors along y"):
         assert part in before
         assert part in after
+
+
+@pytest.fixture(scope="module")
+def exact_run(tmp_path_factory):
+    """A kept run in double precision whose reference is the solution itself."""
+    recipe = sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, precision="float64")
+    found = untrained(sx.Problem(sx.Box(x=(-1, 1), y=(0, 3)), lambda u: u.x, [], reference=lambda x, y: x + y), recipe)
+    twin = found.of(lambda u: u)
+    found.problem.reference = lambda x, y: twin(x=np.ravel(x), y=np.ravel(y))
+    folder = found.save(tmp_path_factory.mktemp("exact") / "run")
+    return found, write_report(found, folder, json.loads((folder / "record.json").read_text()))
+
+
+def test_differences_are_in_double_precision(exact_run):
+    found, page = exact_run
+    kept = read_kept(page.parent / "reference.npz")
+    loaded = sx.load(page.parent)
+    assert loaded.problem.reference is None
+    for solution, known in ((found, {}), (loaded, kept)):
+        ((picture,),) = slices_of(solution, known)
+        assert picture.difference.shape == (128, 128)
+        assert np.abs(picture.difference).max() < 1e-14
+
+
+def test_what_a_page_leaves_in_a_run_is_sealed_too(exact_run):
+    folder = exact_run[1].parent
+    assert check(folder) == []
+    kept = folder / "reference.npz"
+    content = kept.read_bytes()
+    kept.write_bytes(content[:-100])
+    assert [damage.path for damage in check(folder)] == [kept]
+    assert read_kept(kept) == {}  # the page is then written without
+    kept.write_bytes(content)
+
+
+def test_a_page_shows_no_checksums(exact_run):
+    text = exact_run[1].read_text()
+    table = text[text.index('<table class="settings">') :]
+    kept = json.loads((exact_run[1].parent / "record.json").read_text())
+    assert not re.search("[0-9a-f]{32}", table)
+    assert kept["run"] not in table
+    assert "<td>precision</td><td>float64</td>" in table
 
 
 def test_a_comparison_says_what_differs(solution, tmp_path):

@@ -151,7 +151,7 @@ def test_a_solution_is_loaded_without_its_problem(made):
     solution, folder = made
     loaded = sx.load(folder)
     ours, theirs = loaded(t=T, x=X), solution(t=T, x=X)
-    assert set(ours) == {"u", "flux"}
+    assert set(ours) == {"u", "flux", "energy"}
     for name, values in ours.items():
         np.testing.assert_array_equal(values, theirs[name])
     points = np.stack([T, X[:5]], 1)

@@ -8,24 +8,30 @@ import pytest
 from untrained import untrained, untrained_march
 
 import separax as sx
+from separax.formulas import OPERATIONS
 from separax.report.page import write_report
 from separax.report.record import record
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed"), pytest.mark.usefixtures("unoptimised_file")]
 
 SMALL = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6, steps=50)
 EVIL = "<script>window.evil = true</script>"
 
 
 def system():
-    """Two fields, a linear and a nonlinear quantity of them, in windows of time, with a name that wants to be a script."""
+    """Two fields, a linear quantity of them, others that are not, in windows of time, with a name that wants to be a script."""
     return sx.Problem(
         sx.Box(t=(0, 1), x=(-1, 1), y=(0, 2), z=(-2, 2)),
         lambda u, v: {"one": u.t - u.xx - v.y, "two": v.t - u.x},
         [sx.Initial(lambda x, y: jnp.sin(x + y), of="u"), sx.Initial(lambda x: jnp.cos(x), of="v")],
         fields=("u", "v"),
-        derived={"w": lambda u, v: 0.5 + v.x - u.y, "speed": lambda u, v: u**2 + v**2},
+        derived={
+            "w": lambda u, v: 0.5 + v.x - u.y,
+            "speed": lambda u, v: np.sqrt(u**2 + v**2),
+            "mixed": lambda u, v, t, y: (1 + t) * jnp.where(y > 1, np.exp(u).value, (v.x * u).value),
+            "rest": lambda u: u.value - jnp.mean(u.value),
+        },
         name=EVIL,
     )
 
@@ -41,7 +47,7 @@ def disc():
 
 
 @pytest.fixture(scope="module")
-def solutions():
+def solutions(unoptimised_file):
     return {
         "system": untrained_march(system(), SMALL, windows=2),
         "disc": sx.solve(disc(), SMALL, progress=False),
@@ -114,7 +120,8 @@ def test_values_are_those_of_the_solution(opened, solutions):
     points[0, 0] = solution.edges[1]  # where two windows meet, the first one counts
     true = solution.at(points)
     outputs = page.evaluate("separaxViewer.factors.outputs.map((o) => o.name)")
-    assert outputs == ["u", "v", "w"]  # `speed` is no sum of products of the factors
+    assert outputs == ["u", "v", "w", "speed", "mixed"]
+    assert "not computed point by point: rest." in page.locator("section.interactive p.note").first.inner_text()
     for i, name in enumerate(outputs):
         found = page.evaluate(
             "([i, points]) => points.map((p) => separaxViewer.factors.value(separaxViewer.factors.outputs[i], p))",
@@ -128,22 +135,127 @@ def test_slices_and_lines_agree_with_the_solution(opened, solutions, across, up)
     page, solution = opened("system"), solutions["system"]
     held = {"t": 0.7, "x": 0.3, "y": 1.1, "z": -0.4}
     names = list(held)
-    slice_, line = page.evaluate(
-        """([across, up, point]) => {
-            const { factors } = separaxViewer;
-            const out = factors.slice(factors.outputs[2], across, up, point, new Float32Array(GRID * GRID));
-            return [Array.from(out), Array.from(factors.line(factors.outputs[2], across, point))];
-        }""",
-        [across, up, list(held.values())],
-    )
     box = solution.problem.box
     shown = {names[i]: np.linspace(*box[names[i]], 256) for i in (across, up)}
-    true = np.asarray(solution(**{**held, **shown})["w"])
-    true = true if across < up else true.T
-    scale = float(np.max(np.abs(true)))
-    np.testing.assert_allclose(np.reshape(slice_, (256, 256)), true, atol=1e-5 * scale)
-    along = np.asarray(solution(**{**held, names[across]: shown[names[across]]})["w"])
-    np.testing.assert_allclose(line, along, atol=1e-5 * scale)
+    planes, lines = solution(**{**held, **shown}), solution(**{**held, names[across]: shown[names[across]]})
+    for number, name in ((2, "w"), (4, "mixed")):
+        slice_, line = page.evaluate(
+            """([number, across, up, point]) => {
+                const { factors } = separaxViewer;
+                const out = factors.slice(factors.outputs[number], across, up, point, new Float32Array(GRID * GRID));
+                return [Array.from(out.filter((_, i) => i % 7 === 0)), Array.from(factors.line(factors.outputs[number], across, point))];
+            }""",
+            [number, across, up, list(held.values())],
+        )
+        true = np.asarray(planes[name] if across < up else planes[name].T)
+        scale = float(np.max(np.abs(true)))
+        np.testing.assert_allclose(slice_, true.ravel()[::7], atol=1e-5 * scale)
+        np.testing.assert_allclose(line, lines[name], atol=1e-5 * scale)
+
+
+def test_operations_mean_the_same_here_and_there(opened):
+    places = np.array([[0.3, 0.7, 0.9], [-0.4, 0.5, 0.8], [0.6, -0.2, 0.1], [0.0, 0.0, 1.0]])
+    found = opened("disc").evaluate(
+        """(places) => Object.fromEntries(Object.entries(OPERATIONS).map(([name, operation]) =>
+            [name, [operation.length, places.map((p) => Number(operation(...p)))]]))""",
+        places.tolist(),
+    )
+    assert set(found) == set(OPERATIONS)
+    for name, (number, values) in found.items():
+        np.testing.assert_allclose(values, OPERATIONS[name](*places.T[:number]), rtol=1e-5, err_msg=name)
+
+
+# --- iso-surfaces -----------------------------------------------------------------------------------------------------
+
+
+def solids(page):
+    """Of every surface: its level, the number of its vertices, and forty of them as coordinates of all axes."""
+    drawn(page)
+    found = page.evaluate(
+        """() => separaxViewer.solids.map(({ level, places }) => {
+            const { axes, point, solidAxes } = separaxViewer;
+            const vertices = Array.from({ length: 40 }, (_, n) => {
+                const at = 3 * Math.floor((n * places.length) / 3 / 40);
+                const vertex = [...point];
+                solidAxes.forEach((axis, i) => { vertex[axis] = axes[axis].low + places[at + i] * (axes[axis].high - axes[axis].low); });
+                return vertex;
+            });
+            return [level, places.length / 3, vertices];
+        })"""
+    )
+    return [(level, number, np.array(vertices)) for level, number, vertices in found]
+
+
+def coloured(page):
+    """How many pixels of the main canvas are neither empty nor grey, as lines and words are."""
+    return page.evaluate(
+        """() => {
+            const canvas = document.querySelector("#viewer canvas.main");
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            let count = 0;
+            for (let i = 0; i < data.length; i += 4) if (data[i + 3] && Math.abs(data[i] - data[i + 1]) > 20) count += 1;
+            return count;
+        }"""
+    )
+
+
+def test_an_iso_surface_lies_on_its_level(opened, solutions):
+    page = opened("system")
+    level = page.get_by_label("level", exact=True)
+    assert not level.is_visible()
+    page.get_by_role("slider", name="t", exact=True).fill("0.9")
+    page.get_by_label("view", exact=True).select_option(label="iso-surface")
+    for name in ("u", "speed"):
+        page.get_by_label("field", exact=True).select_option(label=name)
+        found = solids(page)
+        scale = page.evaluate("Math.max(...separaxViewer.output.range.map(Math.abs))")
+        assert len(found) == (2 if name == "u" else 1)  # a field with a sign has a surface on either side
+        for value, number, vertices in found:
+            assert number > 300
+            assert set(vertices[:, 0]) == {0.9}
+            true = np.asarray(solutions["system"].at(vertices)[name])
+            assert np.abs(true - value).max() < 2e-3 * scale
+    assert found[0][0] == pytest.approx(page.evaluate("separaxViewer.state.level"))
+
+
+def test_the_level_and_the_keys_change_the_surface(opened):
+    page = opened("system", color_scheme="dark")
+    page.get_by_label("view", exact=True).select_option(label="iso-surface")
+    first = picture(page)
+    assert coloured(page) > 1000
+    level = page.get_by_label("level", exact=True)
+    level.focus()
+    before = float(level.input_value())
+    page.keyboard.press("PageDown")
+    assert float(level.input_value()) < before
+    second = picture(page)
+    page.locator("#viewer canvas.main").focus()
+    page.keyboard.press("ArrowLeft")
+    third = picture(page)
+    assert len({first, second, third}) == 3
+    assert "± " in page.locator("#viewer canvas.main").get_attribute("aria-label")
+
+
+def test_surfaces_are_whole_and_end_where_the_domain_does(opened):
+    """A sphere has the area of a sphere, and half of one half of it: nothing is missing, nothing is there twice."""
+    areas = opened("disc").evaluate(
+        """() => [false, true].map((half) => {
+            const n = 31;
+            const values = Float32Array.from({ length: n ** 3 }, (_, i) => {
+                const [x, y, z] = [n * n, n, 1].map((along) => (Math.floor(i / along) % n) / (n - 1) - 0.5);
+                return half && x > 0 ? NaN : x * x + y * y + z * z;
+            });
+            const { places } = surfaceOf(values, n, 0.16);
+            let area = 0;
+            for (let at = 0; at < places.length; at += 9) {
+                const [a, b, c] = [0, 3, 6].map((i) => [0, 1, 2].map((j) => places[at + i + j]));
+                const [u, v] = [b, c].map((p) => p.map((x, i) => x - a[i]));
+                area += Math.hypot(u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]) / 2;
+            }
+            return area;
+        })"""
+    )
+    np.testing.assert_allclose(areas, [4 * np.pi * 0.16, 2 * np.pi * 0.16], rtol=0.01)
 
 
 def test_sliders_keys_and_choices_change_the_picture(opened, solutions):
@@ -168,10 +280,11 @@ def test_sliders_keys_and_choices_change_the_picture(opened, solutions):
         ("across", "t"),
         ("view", "surface"),
         ("view", "stacked slices"),
+        ("view", "iso-surface"),
     ]:
         page.get_by_label(label, exact=True).select_option(label=choice)
         seen.add(picture(page))
-    assert len(seen) == 7
+    assert len(seen) == 8
     page.locator("#viewer canvas.main").focus()
     page.keyboard.press("ArrowLeft")
     assert picture(page) not in seen  # turned

@@ -1,6 +1,6 @@
 """Solutions in the files of other tools, one module per format. The ending of a file's name says which.
 
-All are written in pieces: what is in memory at a time is some million values, however large the lattice is.
+Values are written in pieces: what is in memory at a time is some million of them, however large the lattice is.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..solution import View
 from .arrays import write_npy, write_npz
 from .lattices import Grid, grid
 from .netcdf import dataset, write_netcdf
+from .pictures import PICTURES, write_picture
 from .table import read_points, write_csv, write_points
 from .vtk import write_pvd, write_vtr
 
@@ -39,20 +40,23 @@ def export(
     units: Mapping[str, str] | None = None,
     at: Any = None,
 ) -> Path:
-    """Writes a solution, or an operator of one, to a file; returns it."""
+    """Writes a solution, or an operator of one, to a file; returns it. Of a picture, the coordinates are what `plot` takes."""
     final = Path(path)
-    if final.suffix.lower() not in FORMATS:
-        known = ", ".join(f"{ending} ({what})" for ending, (what, _) in FORMATS.items())
+    endings = {ending: what for ending, (what, _) in FORMATS.items()} | PICTURES
+    if final.suffix.lower() not in endings:
+        known = ", ".join(f"{ending} ({what})" for ending, what in endings.items())
         raise InputError(
-            f"to: {final.name!r} has an ending that is not known here; known are {known}.{nearest(final.suffix, FORMATS)}"
+            f"to: {final.name!r} has an ending that is not known here; known are {known}.{nearest(final.suffix, endings)}"
         )
+    if not final.parent.is_dir():
+        raise InputError(f"to: there is no folder {final.parent}: make it, or choose another one")
+    if final.suffix.lower() in PICTURES:
+        return write_picture(view, final, units, field=field, points=points, at=at, **coordinates)
     place = grid(view, coordinates, points, field, units)
     if at is not None and (final.suffix.lower() != ".csv" or coordinates or points is not None):
         raise InputError(
             f"at: scattered points go to a table, without coordinates of a lattice: write e.g. {final.with_suffix('.csv').name!r}"
         )
-    if not final.parent.is_dir():
-        raise InputError(f"to: there is no folder {final.parent}: make it, or choose another one")
     try:
         with writing(final) as draft:
             if at is not None:
@@ -64,4 +68,4 @@ def export(
     return final
 
 
-__all__ = ["FORMATS", "Grid", "dataset", "export", "grid", "read_points"]
+__all__ = ["FORMATS", "PICTURES", "Grid", "dataset", "export", "grid", "read_points"]

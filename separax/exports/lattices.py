@@ -102,7 +102,11 @@ def grid(
     for name in [field] if field is not None else []:
         if name not in fields:
             left_out = getattr(view.problem, "left_out", ())
-            why = " (it is no sum of derivatives, and so was not kept with the run)" if name in left_out else ""
+            why = (
+                " (it is no formula that is computed point by point, and so was not kept with the run)"
+                if name in left_out
+                else ""
+            )
             raise InputError(f"field: there is no {name!r}{why}; there are {listed(fields)}.{nearest(name, fields)}")
     for name in units or {}:
         if name not in (*fields, *box.axes):

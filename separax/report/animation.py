@@ -53,7 +53,8 @@ def animate(
         raise InputError(f"animate: {over} is shown and moves: name another axis, over=…")
     name = cuts.field_name(view, field)
     moments = np.linspace(*box[over], frames)
-    shown = {a: np.linspace(*box[a], whole("points", points or (160 if len(cut.shown) == 2 else 400), 2)) for a in cut.shown}
+    points = whole("points", (160 if len(cut.shown) == 2 else 400) if points is None else points, 2)
+    shown = {a: np.linspace(*box[a], points) for a in cut.shown}
     values = _values(view, name, {**cut.held[0], **shown}, over, moments, cut.shown)
     scale = cuts.limits([values])
     figure, update = _frame(cuts.Picture(name, {**cut.held[0], over: moments[0]}, shown, values[0]), scale)

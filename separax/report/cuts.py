@@ -176,8 +176,11 @@ def reference_on(view: View, field: str, coordinates: Mapping[str, Any]) -> np.n
     from ..solution import reference_on as values
 
     lattice, dropped = view._lattice((), coordinates)
-    found = values(view.problem, None, lattice)
-    return np.squeeze(np.asarray(found[field]), dropped) if field in found else None
+    with jax.enable_x64(True):
+        # where the solution is evaluated, to the last digit, but in double precision: the difference is the solution's error
+        place = jax.tree.map(lambda c: c.astype(jnp.float64), view._cast(lattice))
+        found = values(view.problem, None, place)
+        return np.squeeze(np.asarray(found[field]), dropped) if field in found else None
 
 
 def pictures(view: View, field: str, cut: Cut, points: int, reference: bool = True, kept: Kept | None = None) -> list[Picture]:

@@ -3,13 +3,13 @@
 Every factor becomes a Chebyshev series along its axis, cut where the rest would change no value by more than a small part of
 the largest: a smooth factor needs a few dozen numbers where a table would need thousands, and the series can be evaluated
 anywhere, not only on nodes. Fields and what is linear in their derivatives (a vorticity v_x - u_y) share the factors of the
-derivatives they need.
+derivatives they need; anything else that is computed point by point (a speed √(u² + v²)) is a formula of those.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,13 @@ from numpy.polynomial.chebyshev import chebval
 from scipy.fft import dct
 
 from ..fields import Field, Key
+from ..formulas import Formula, formula_of
 from ..loss import TIME
 from ..networks import SeparableNetwork
 from .equation import example
 
 if TYPE_CHECKING:
+    from ..domain import Lattice
     from ..problem import Problem
     from ..solution import Solution
 
@@ -99,7 +101,7 @@ def series(window: Solution, needed: Sequence[Array]) -> dict[Array, np.ndarray]
 
 
 def lengths(
-    found: Mapping[Array, np.ndarray], outputs: Mapping[str, Output], scales: Mapping[str, float], tolerance: float
+    found: Mapping[Array, np.ndarray], outputs: Mapping[Any, Output], scales: Mapping[Any, float], tolerance: float
 ) -> list[int]:
     """How many coefficients each axis needs: what cutting its series leaves out, times the usual size of the other factors,
     stays below `tolerance` of the scale of every output."""
@@ -125,36 +127,32 @@ def payload(solution: Solution) -> dict[str, Any] | None:
     if solution.problem.box.dimension < 2 or not is_separable(solution) or not (outputs := linear_outputs(solution)):
         return None
     problem, windows = solution.problem, windows_of(solution)
-    ranges = value_ranges(solution, list(outputs))
+    formulas = {k: formula_of(problem, k, solution.unknowns) for k in problem.outputs if k not in outputs}
+    ranges = value_ranges(solution, list(problem.outputs))
+    found = {k: f for k, f in formulas.items() if f is not None and k in ranges}
     outputs = {k: o for k, o in outputs.items() if k in ranges}
-    needed = sorted({(c, axis, order) for o in outputs.values() for c, orders in o.terms for axis, order in enumerate(orders)})
-    scales = {k: max(map(abs, ranges[k])) or 1.0 for k in outputs}
-    every = [series(window, needed) for window in windows]
-    counts = _that_fit(every, outputs, scales)
-    error = max(measured(w, f, c, outputs, scales) for w, f, c in zip(windows, every, counts))
+    inputs = {key: Output({key: 1.0}, 0.0) for f in found.values() for key in f.inputs if not isinstance(key, str)}
+    ranges |= input_ranges(solution, list(inputs))
+    scales = {k: max(map(abs, each)) or 1.0 for k, each in ranges.items()}
+    every, counts = series_that_fit(windows, {**outputs, **inputs}, scales)
+    error = max(measured(w, f, c, outputs, found, scales) for w, f, c in zip(windows, every, counts))
     numbers, tables, offset = [], [], 0
-    for window, found, count in zip(windows, every, counts):
+    for window, each, count in zip(windows, every, counts):
         arrays = []
-        for key in needed:
-            kept = found[key][: count[key[1]]]
+        for key, coefficients in each.items():
+            kept = coefficients[: count[key[1]]]
             arrays.append([*key, offset, len(kept)])
             numbers.append(np.ascontiguousarray(kept, "<f4"))
             offset += kept.size
         low, high = window.problem.box[TIME] if TIME in problem.box.axes else (0.0, 0.0)
         tables.append({"low": low, "high": high, "arrays": arrays})
+    shown = {k: _sum(k, o) for k, o in outputs.items()} | {k: _formula(k, f, problem) for k, f in found.items()}
     return {
         "name": problem.name,
         "axes": [{"name": a, "low": problem.box[a][0], "high": problem.box[a][1]} for a in problem.box.axes],
-        "outputs": [
-            {
-                "name": k,
-                "range": list(ranges[k]),
-                "constant": o.constant,
-                "terms": [[c, list(os), v] for (c, os), v in o.terms.items()],
-            }
-            for k, o in outputs.items()
-        ],
-        "rank": every[0][needed[0]].shape[1],
+        "outputs": [{**shown[k], "range": list(ranges[k])} for k in problem.outputs if k in shown],
+        "left_out": [*getattr(problem, "left_out", ()), *(k for k, f in formulas.items() if f is None)],
+        "rank": next(iter(every[0].values())).shape[1],
         "error": error,
         "windows": tables,
         "mask": mask(problem),
@@ -162,8 +160,31 @@ def payload(solution: Solution) -> dict[str, Any] | None:
     }
 
 
+def _sum(name: str, output: Output) -> dict[str, Any]:
+    terms = [[component, list(orders), c] for (component, orders), c in output.terms.items()]
+    return {"name": name, "constant": output.constant, "terms": terms}
+
+
+def _formula(name: str, formula: Formula, problem: Problem) -> dict[str, Any]:
+    """A formula of other outputs, which have no name in the viewer, and of axes."""
+    inputs = [
+        {"axis": problem.box.index(key)} if isinstance(key, str) else _sum(f"∂{key}", Output({key: 1.0}, 0.0))
+        for key in formula.inputs
+    ]
+    return {"name": name, **formula.plain(), "inputs": inputs}
+
+
+def series_that_fit(
+    windows: Sequence[Solution], outputs: Mapping[Any, Output], scales: Mapping[Any, float]
+) -> tuple[list[dict[Array, np.ndarray]], list[list[int]]]:
+    """The series of every window, and how many coefficients of them a page has room for."""
+    needed = sorted({(c, axis, order) for o in outputs.values() for c, orders in o.terms for axis, order in enumerate(orders)})
+    every = [series(window, needed) for window in windows]
+    return every, _that_fit(every, outputs, scales)
+
+
 def _that_fit(
-    every: Sequence[Mapping[Array, np.ndarray]], outputs: Mapping[str, Output], scales: Mapping[str, float]
+    every: Sequence[Mapping[Array, np.ndarray]], outputs: Mapping[Any, Output], scales: Mapping[Any, float]
 ) -> list[list[int]]:
     """The lengths of the series by window and axis, for the smallest tolerance with which they fit in a page."""
 
@@ -183,32 +204,60 @@ def measured(
     found: Mapping[Array, np.ndarray],
     count: Sequence[int],
     outputs: Mapping[str, Output],
-    scales: Mapping[str, float],
+    formulas: Mapping[str, Formula],
+    scales: Mapping[Any, float],
 ) -> float:
     """The largest error of the series that are kept, at random points, relative to the largest value of each output."""
     box = window.problem.box
     at = np.random.default_rng(0).uniform(-1, 1, (box.dimension, NODES))
-    places = [box[a][0] + (s + 1) * (box[a][1] - box[a][0]) / 2 for a, s in zip(box.axes, at)]
-    jets = jets_at(window, places, max(order for *_, order in found))
+    places = {a: box[a][0] + (s + 1) * (box[a][1] - box[a][0]) / 2 for a, s in zip(box.axes, at)}
+    jets = jets_at(window, list(places.values()), max(order for *_, order in found))
     kept = {k: chebval(at[k[1]], c[: count[k[1]]].astype(np.float32), tensor=True).T for k, c in found.items()}
+
+    def derivative(key: Key, factors: Callable[[int, int, int], np.ndarray]) -> np.ndarray:
+        return np.sum(np.prod([factors(key[0], axis, order) for axis, order in enumerate(key[1])], axis=0), axis=1)
+
     errors = []
+    ways = (lambda c, axis, order: jets[axis][c, order], lambda c, axis, order: kept[c, axis, order])
     for name, output in outputs.items():
-        difference = np.zeros(NODES)
-        for (component, orders), coefficient in output.terms.items():
-            true, ours = np.ones((2, 1, 1))
-            for axis, order in enumerate(orders):
-                true, ours = true * jets[axis][component, order], ours * kept[component, axis, order]
-            difference += coefficient * np.sum(true - ours, axis=1)
-        errors.append(float(np.max(np.abs(difference))) / scales[name])
-    return max(errors)
+        true, ours = (sum(c * derivative(key, way) for key, c in output.terms.items()) for way in ways)
+        errors.append(np.max(np.abs(true - ours)) / scales[name])
+    for name, formula in formulas.items():
+        with jax.enable_x64(True):
+            true, ours = (
+                np.asarray(formula([places[k] if isinstance(k, str) else derivative(k, way) for k in formula.inputs]))
+                for way in ways
+            )
+        finite = np.isfinite(true) & np.isfinite(ours)
+        errors.append(np.max(np.abs(true - ours)[finite], initial=0.0) / scales[name])
+    return float(max(errors))
 
 
-def value_ranges(solution: Solution, names: Sequence[str]) -> dict[str, tuple[float, float]]:
+def value_ranges(solution: Solution, names: Sequence[str]) -> dict[Any, tuple[float, float]]:
     """The lowest and highest value of each field on a lattice; fields without a finite value are left out."""
+    found = solution(_coarse(solution))
+    return _ends(found if isinstance(found, dict) else {names[0]: found})
+
+
+def input_ranges(solution: Solution, keys: Sequence[Key]) -> dict[Any, tuple[float, float]]:
+    """The same of derivatives."""
+    if not keys:
+        return {}
+
+    def each(fields: Mapping[str, Field], *_: Any) -> dict[str, Any]:
+        return {str(key): Field(fields[solution.problem.fields[0]]._source, {key: 1.0}) for key in keys}
+
+    found = solution._view(each)(_coarse(solution))
+    return _ends(dict(zip(keys, [found] if len(keys) == 1 else found.values())))
+
+
+def _coarse(solution: Solution) -> Lattice:
     box = solution.problem.box
-    found = solution(box.lattice(max(2, min(128, int(RANGE_POINTS ** (1 / box.dimension))))))
-    by_name = found if isinstance(found, dict) else {names[0]: found}
-    finite = {k: np.asarray(by_name[k]) for k in names}
+    return box.lattice(max(2, min(128, int(RANGE_POINTS ** (1 / box.dimension)))))
+
+
+def _ends(found: Mapping[Any, Any]) -> dict[Any, tuple[float, float]]:
+    finite = {k: np.asarray(v) for k, v in found.items()}
     finite = {k: v[np.isfinite(v)] for k, v in finite.items()}
     return {k: (float(v.min()), float(v.max())) for k, v in finite.items() if v.size}
 

@@ -85,7 +85,7 @@ def plot(
     name = cuts.field_name(view, field)
     if reference and not cuts.has_reference(view, name):
         raise InputError(f"plot: no reference of {name} is known: leave reference=True out, or give Problem(…, reference=exact)")
-    points = whole("points", points or (256 if len(cut.shown) == 2 else 512), 2)
+    points = whole("points", (256 if len(cut.shown) == 2 else 512) if points is None else points, 2)
     found = cuts.pictures(view, name, cut, points, reference)
     return lines(found) if len(cut.shown) == 1 else panels(found)
 

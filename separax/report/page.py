@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -19,7 +18,7 @@ from .charts import Series
 from .equation import equation
 from .mathml import mathml
 
-SCRIPTS = ("viewer_field.js", "viewer_draw.js", "viewer.js")
+SCRIPTS = ("viewer_formula.js", "viewer_field.js", "viewer_solid.js", "viewer_draw.js", "viewer.js")
 COLOURS = (figures.VALUES, "cividis", figures.DIFFERENCES)  # of the viewer
 STOPS = 33  # of a colour map: in between, straight lines do
 POINTS = 128  # of a slice, per axis
@@ -27,7 +26,8 @@ MOST_FIELDS = 3  # whose slices are shown
 KEPT = "reference.npz"  # the reference on the slices, for when its function is gone
 # no page asks the network for anything, whatever the text in it
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-HIDDEN = ("versions", "relative_l2_each", "relative_l2_windows", "equation")
+# of a record, what the page shows elsewhere, and what only files are checked with
+HIDDEN = ("versions", "relative_l2_each", "relative_l2_windows", "equation", "files", "run", "sha256")
 
 
 def asset(name: str) -> str:
@@ -46,7 +46,7 @@ def document(title: str, body: str, *styles: str) -> str:
 
 def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, Any]) -> Path:
     """Writes the page of a run and its figures; returns the page."""
-    from ..runs import write
+    from ..runs.files import npz, write
 
     solution = found[0] if isinstance(found, Ensemble) else found
     kept = read_kept(folder / KEPT)
@@ -54,7 +54,8 @@ def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, 
     write(folder / "solution.png", figures.png(_figure(pictures[0])))
     write(folder / "training.png", figures.png(figures.curves(solution)))
     if known := {p.key: p.reference for each in pictures for p in each if p.reference is not None}:
-        write(folder / KEPT, _compressed(known))
+        about = {"kind": "reference", "run": result.get("run"), "pictures": list(known)}
+        write(folder / KEPT, npz(about, {str(i): values for i, values in enumerate(known.values())}, compressed=True))
     page = folder / "report.html"
     write(page, render(solution, result, pictures).encode())
     return page
@@ -64,20 +65,14 @@ def _figure(pictures: list[cuts.Picture]) -> Any:
     return figures.lines(pictures) if len(pictures[0].axes) == 1 else figures.panels(pictures)
 
 
-def _compressed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    buffer = io.BytesIO()
-    names = {f"name_{i}": np.array(key) for i, key in enumerate(arrays)}
-    np.savez_compressed(buffer, **names, **{f"values_{i}": v.astype(np.float32) for i, v in enumerate(arrays.values())})  # pyright: ignore[reportArgumentType]
-    return buffer.getvalue()
-
-
 def read_kept(path: Path) -> dict[str, np.ndarray]:
     """The reference's pictures that an earlier page of the run left; nothing where they cannot be read."""
+    from ..runs.files import Damaged, read_npz
+
     try:
-        with np.load(path, allow_pickle=False) as found:
-            number = sum(key.startswith("name_") for key in found)
-            return {str(found[f"name_{i}"]): found[f"values_{i}"] for i in range(number)}
-    except (OSError, ValueError, KeyError, EOFError):
+        about, arrays = read_npz(path)
+        return {name: arrays[str(i)] for i, name in enumerate(about["pictures"])}
+    except (Damaged, KeyError):
         return {}
 
 
@@ -247,6 +242,8 @@ def viewer_section(data: Mapping[str, Any]) -> str:
         "Computed here, from the factors, to about"
         f" {max(data['error'], 1e-7):.0e} of the largest value. Move the pointer or the arrow keys over the picture; ▶ runs through an axis."
     )
+    if data["left_out"]:
+        note += f" Not here, since they are not computed point by point: {escape(', '.join(data['left_out']))}."
     return (
         f'<section class="interactive"><h2>Look around</h2><p class="note">{note}</p><noscript><p class="note">The viewer needs'
         ' JavaScript; the slices below do not.</p></noscript><div id="viewer" class="viewer"></div>'

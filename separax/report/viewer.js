@@ -25,7 +25,7 @@ class Viewer {
     this.space = this.axes.map((_, i) => i).filter((i) => i !== this.factors.time);
     const [across, up] = this.space.length > 1 ? this.space.slice(-2) : [0, 1];
     this.state = {
-      output: 0, across, up, look: "picture", colours: Object.keys(data.colours)[0], scale: "whole", low: 0, high: 1,
+      output: 0, across, up, look: "picture", colours: Object.keys(data.colours)[0], scale: "whole", low: 0, high: 1, level: null,
       turn: -0.6, tilt: 0.6, playing: null,
     };
     this.point = this.axes.map(({ low, high }, i) => low + (high - low) * (i === this.factors.time ? 0 : i === across || i === up ? 0.6 : 0.82));
@@ -56,10 +56,10 @@ class Viewer {
   build() {
     const names = this.axes.map((axis, i) => [i, axis.name]);
     const looks = [["picture", "picture"], ["surface", "surface"]];
-    if (this.space.length > 2) looks.push(["stack", "stacked slices"]);
+    if (this.space.length > 2) looks.push(["stack", "stacked slices"], ["solid", "iso-surface"]);
     this.controls = element("div", { class: "controls" });
     if (this.factors.outputs.length > 1) {
-      this.choice("field", this.factors.outputs.map((o, i) => [i, o.name]), this.state.output, (v) => this.set({ output: Number(v) }));
+      this.choice("field", this.factors.outputs.map((o, i) => [i, o.name]), this.state.output, (v) => this.set({ output: Number(v), level: null }));
     }
     if (this.axes.length > 2) {
       this.selectAcross = this.choice("across", names, this.state.across, (v) => this.show("across", Number(v)));
@@ -70,13 +70,14 @@ class Viewer {
     this.choice("range", [["whole", "whole solution"], ["slice", "this slice"], ["hand", "by hand"]], "whole", (v) => this.setScale(v));
     this.limits = ["low", "high"].map((name) => this.limit(name));
     this.sliders = element("div", { class: "sliders" });
+    this.buildLevel();
     this.main = element("canvas", { class: "main", tabindex: "0", role: "img" });
     this.bar = element("canvas", { class: "bar", "aria-hidden": "true" });
     this.lines = [element("canvas", { class: "cut", role: "img" }), element("canvas", { class: "cut", role: "img" })];
     this.readout = element("output", { class: "value", "aria-live": "polite" });
     const pictures = element("div", { class: "pictures" },
       element("div", {}, this.readout, this.main, this.bar), element("div", { class: "cuts" }, ...this.lines));
-    this.root.append(this.controls, this.sliders, pictures);
+    this.root.append(this.controls, this.sliders, this.level.row, pictures);
     this.buildSliders();
     this.listen();
   }
@@ -136,6 +137,39 @@ class Viewer {
       return element("div", { class: "slider" }, play, element("label", { for: id }, name), input, shown);
     }));
     this.sliders.hidden = this.hidden.length === 0;
+  }
+
+  // Where the iso-surface lies: from the field's lowest to its highest value; of a field with a sign, both at a value and at minus it.
+  buildLevel() {
+    const shown = element("output", { for: "slider-level" });
+    const input = element("input", { type: "range", id: "slider-level", oninput: () => this.set({ level: Number(input.value) }) });
+    const row = element("div", { class: "slider level", hidden: true },
+      element("span"), element("label", { for: "slider-level" }, "level"), input, shown);
+    this.level = { row, input, shown };
+  }
+
+  get signed() {
+    const [low, high] = this.output.range;
+    return low < 0 && high > 0 && Math.min(-low, high) > 0.05 * Math.max(-low, high); // a trace below zero is no other sign
+  }
+
+  get solidLevels() {
+    return this.signed ? [this.state.level, -this.state.level] : [this.state.level];
+  }
+
+  // Half way to what is seen now: half of the whole solution's range may be nowhere at this instant.
+  resetLevel() {
+    const [low, high] = this.output.range;
+    const [least, most] = this.signed ? [0, Math.max(-low, high)] : [low, high];
+    let [from, to] = [Infinity, -Infinity];
+    for (const value of this.volume.values) {
+      const seen = this.signed ? Math.abs(value) : value;
+      if (seen < from) from = seen;
+      if (seen > to) to = seen;
+    }
+    Object.assign(this.level.input, { min: least, max: most, step: (most - least) / 1000 });
+    this.state.level = from <= to ? (from + to) / 2 : (least + most) / 2;
+    this.level.input.value = this.state.level;
   }
 
   listen() {
@@ -274,6 +308,10 @@ class Viewer {
       this.box = drawPicture(this.main, this.image, horizontal, vertical, { x: point[across], y: point[up] });
     } else if (look === "surface" || this.third === undefined) {
       drawSurface(this.main, this.values, shades, range, horizontal, vertical, this.state);
+    } else if (look === "solid") {
+      if (this.stale) this.resolid();
+      const colours = this.solidLevels.map((level) => shades[shade(level, range.low, range.high)]);
+      drawSolids(this.main, this.solids, colours, this.solidAxes.map((axis) => this.axes[axis]), this.state);
     } else {
       if (this.stale) this.restack(range, shades);
       drawStack(this.main, this.stack, this.levels, horizontal, vertical, this.axes[this.third], this.state);
@@ -287,6 +325,15 @@ class Viewer {
     this.say(horizontal, vertical);
     this.stale = false;
     this.spent = performance.now() - started;
+  }
+
+  resolid() {
+    this.solidAxes = [this.state.across, this.state.up, this.third];
+    const moved = this.point.filter((_, axis) => !this.solidAxes.includes(axis));
+    const key = JSON.stringify([this.state.output, this.solidAxes, moved]); // the level moves more often than these
+    if (this.volume?.key !== key) this.volume = { key, values: this.factors.volume(this.output, this.solidAxes, this.point, SOLID) };
+    if (this.state.level === null) this.resetLevel();
+    this.solids = this.solidLevels.map((level) => surfaceOf(this.volume.values, SOLID, level));
   }
 
   restack(range, shades) {
@@ -308,8 +355,14 @@ class Viewer {
     const found = Number.isNaN(value) ? "is outside the domain" : `= ${value.toPrecision(7).replace("-", "−")}`;
     this.readout.textContent = `${this.output.name} ${found} at ${where}`;
     this.moving.forEach(({ shown }, axis) => (shown.textContent = written(this.point[axis])));
+    this.level.row.hidden = this.state.look !== "solid";
+    let over = `over ${horizontal.name} and ${vertical.name}`;
+    if (this.state.look === "solid") {
+      this.level.shown.textContent = (this.signed ? "± " : "") + written(Number(this.state.level.toPrecision(3)));
+      over = `where it is ${this.level.shown.textContent}, in ${this.solidAxes.map((axis) => this.axes[axis].name).join(", ")}`;
+    }
     const help = this.state.look === "picture" ? "arrow keys move the cross" : "arrow keys turn it";
-    this.main.setAttribute("aria-label", `${this.output.name} over ${horizontal.name} and ${vertical.name}; ${help}`);
+    this.main.setAttribute("aria-label", `${this.output.name} ${over}; ${help}`);
   }
 }
 

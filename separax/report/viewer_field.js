@@ -1,6 +1,6 @@
 "use strict";
-// A field from its factors: Σ coefficient · Π factor(axis), where every factor is a Chebyshev series along its axis.
-// Nothing here knows about the page.
+// A field from its factors: Σ coefficient · Π factor(axis), where every factor is a Chebyshev series along its axis; and what
+// is a formula of such fields. Nothing here knows about the page.
 
 const GRID = 256; // points of a picture along each shown axis
 
@@ -107,6 +107,10 @@ class Factors {
   // The value at a point, one coordinate per axis; NaN outside the shape.
   value(output, point) {
     if (!this.inside(point)) return NaN;
+    if (output.steps) {
+      const inputs = output.inputs.map((input) => (input.terms ? this.value(input, point) : point[input.axis]));
+      return combine(output, inputs, new Float64Array(1))[0];
+    }
     const all = this.axes.map((_, axis) => axis);
     return this.weights(this.windowOf(point), output, point, all).reduce((sum, w) => sum + w, output.constant);
   }
@@ -114,9 +118,17 @@ class Factors {
   // The values along one axis through a point.
   line(output, axis, point) {
     const out = new Float64Array(GRID);
-    const others = this.axes.map((_, i) => i).filter((i) => i !== axis);
     const moved = [...point];
     const along = this.coordinates(axis);
+    if (output.steps) {
+      const coordinate = (i) => (i === axis ? along : point[i]);
+      combine(output, output.inputs.map((input) => (input.terms ? this.line(input, axis, point) : coordinate(input.axis))), out);
+      return out.map((value, i) => {
+        moved[axis] = along[i];
+        return this.inside(moved) ? value : NaN;
+      });
+    }
+    const others = this.axes.map((_, i) => i).filter((i) => i !== axis);
     const needed = axis === this.time ? this.windows.map((_, i) => i) : [this.windowOf(point)];
     for (const window of needed) {
       const weights = this.weights(window, output, point, others);
@@ -136,6 +148,17 @@ class Factors {
 
   // All values over two axes, GRID × GRID: out[i * GRID + j] is at the i-th coordinate of `across`, the j-th of `up`.
   slice(output, across, up, point, out) {
+    if (output.steps) {
+      const coordinate = (axis) => {
+        if (axis !== across && axis !== up) return point[axis];
+        const along = this.coordinates(axis);
+        return Float64Array.from({ length: out.length }, (_, n) => along[axis === across ? Math.floor(n / GRID) : n % GRID]);
+      };
+      const values = (input) => this.slice(input, across, up, point, new Float32Array(out.length));
+      combine(output, output.inputs.map((input) => (input.terms ? values(input) : coordinate(input.axis))), out);
+      this.hide(across, up, point, out);
+      return out;
+    }
     if (up === this.time && this.windows.length > 1) {
       transpose(this.slice(output, up, across, point, new Float32Array(out.length)), out);
       return out;
@@ -154,6 +177,62 @@ class Factors {
     }
     this.hide(across, up, point, out);
     return out;
+  }
+
+  // All values over three axes, n × n × n, the last of them the fastest. A few dozen points along each: no tiles are needed.
+  volume(output, axes, point, n) {
+    const places = axes.map((axis) => {
+      const { low, high } = this.axes[axis];
+      return Float64Array.from({ length: n }, (_, i) => low + ((high - low) * i) / (n - 1));
+    });
+    const strides = [n * n, n, 1];
+    const out = new Float32Array(n ** 3);
+    if (output.steps) {
+      const coordinate = (axis) => {
+        const at = axes.indexOf(axis);
+        return at < 0 ? point[axis] : Float64Array.from(out, (_, i) => places[at][Math.floor(i / strides[at]) % n]);
+      };
+      const values = (input) => this.volume(input, axes, point, n);
+      combine(output, output.inputs.map((input) => (input.terms ? values(input) : coordinate(input.axis))), out);
+    } else this.fill(output, axes, places, strides, point, out);
+    if (this.mask) {
+      const moved = [...point];
+      for (let i = 0; i < out.length; i += 1) {
+        axes.forEach((axis, at) => (moved[axis] = places[at][Math.floor(i / strides[at]) % n]));
+        if (!this.inside(moved)) out[i] = NaN;
+      }
+    }
+    return out;
+  }
+
+  fill(output, axes, places, strides, point, out) {
+    const [a, b, c] = [0, 1, 2].sort((i, j) => (axes[j] === this.time) - (axes[i] === this.time)); // windows change along the first
+    const held = this.axes.map((_, i) => i).filter((i) => !axes.includes(i));
+    const columns = output.terms.length * this.rank;
+    const rows = (window, at) => {
+      const table = new Float64Array(places[at].length * columns);
+      places[at].forEach((x, i) => output.terms.forEach(([component, orders], term) =>
+        table.set(this.at(window, component, axes[at], orders[axes[at]], x), i * columns + term * this.rank)));
+      return table;
+    };
+    const tables = new Map(); // by window
+    const [first, both] = [new Float64Array(columns), new Float64Array(columns)];
+    places[a].forEach((x, i) => {
+      const window = axes[a] === this.time ? this.windowAt(x) : this.windowOf(point);
+      if (!tables.has(window)) {
+        tables.set(window, [this.weights(window, output, point, held), ...[a, b, c].map((at) => rows(window, at))]);
+      }
+      const [weights, as, bs, cs] = tables.get(window);
+      for (let r = 0; r < columns; r += 1) first[r] = weights[r] * as[i * columns + r];
+      for (let j = 0; j < places[b].length; j += 1) {
+        for (let r = 0; r < columns; r += 1) both[r] = first[r] * bs[j * columns + r];
+        for (let k = 0, from = 0; k < places[c].length; k += 1, from += columns) {
+          let sum = output.constant;
+          for (let r = 0; r < columns; r += 1) sum += both[r] * cs[from + r];
+          out[i * strides[a] + j * strides[b] + k * strides[c]] = sum;
+        }
+      }
+    });
   }
 
   // The factors of all terms in groups of four rows, as `multiply` reads them; without weights they are kept.

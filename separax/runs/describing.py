@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..fields import Field
+from ..formulas import formula_of
 from ..loss import Model
 from ..marched import Marched
 from ..problem import Problem, Tracer
@@ -92,7 +93,8 @@ def _solution(solution: Solution) -> dict[str, Any]:
 
 
 def combinations(solution: Solution) -> tuple[dict[str, Any], list[str]]:
-    """Derived quantities that are sums of derivatives, as (component, orders, coefficient); and the names of those that are not."""
+    """Derived quantities without their functions: sums of derivatives as (component, orders, coefficient), others as formulas; and
+    the names of those that are neither."""
     problem = solution.problem
     found: dict[str, Any] = {}
     with jax.enable_x64(True):
@@ -105,6 +107,8 @@ def combinations(solution: Solution) -> tuple[dict[str, Any], list[str]]:
             if isinstance(field, Field) and field._terms and np.ndim(0.0 if field._known is None else field._known) == 0:
                 terms = [[component, list(orders), float(c)] for (component, orders), c in field._terms.items()]
                 found[name] = {"terms": terms, "constant": 0.0 if field._known is None else float(field._known)}
+            elif (formula := formula_of(problem, name, solution.unknowns)) is not None:
+                found[name] = formula.plain() | {"field": isinstance(field, Field)}
     return found, [name for name in problem.derived if name not in found]
 
 

@@ -129,7 +129,8 @@ def _factors(solution: Solution) -> dict[str, np.ndarray]:
     zero = (0,) * box.dimension
     sums: dict[str, tuple[dict[Key, float], float]] = {name: ({(i, zero): 1.0}, 0.0) for i, name in enumerate(problem.fields)}
     for name, each in combinations(solution)[0].items():
-        sums[name] = {(component, tuple(orders)): c for component, orders, c in each["terms"]}, each["constant"]
+        if "terms" in each:  # what is no sum of derivatives has no factors
+            sums[name] = {(component, tuple(orders)): c for component, orders, c in each["terms"]}, each["constant"]
     needed = {key for terms, _ in sums.values() for key in terms}
 
     @eqx.filter_jit

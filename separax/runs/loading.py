@@ -17,6 +17,7 @@ from .. import domain, networks, optimisers
 from ..domain import Box, Sampler
 from ..errors import InputError
 from ..fields import Field, Key
+from ..formulas import Formula
 from ..loss import TIME, Model
 from ..marched import Marched
 from ..networks import Axis
@@ -36,7 +37,7 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
 
     It is evaluated, differentiated, integrated and exported like the one that `solve` returned. The functions of the problem
     are not kept: errors need a reference, `solution.relative_l2(exact)`. Quantities that were derived from the fields are there
-    if they are sums of derivatives. Of a domain that is no box, samples are kept.
+    if they are formulas, computed point by point. Of a domain that is no box, samples are kept.
     """
     folder = Path(run)
     settings = read_settings(folder)
@@ -246,8 +247,11 @@ class KeptProblem(Problem):
         self.reference, self.conditions, self.terms = None, (), ()
         self.residuals = tuple(kept["terms"])
         self.left_out = tuple(solution["left_out"])
-        self.derived = {name: Combination(self, each) for name, each in solution["derived"].items()}
-        self._derived_arguments = {name: [(field, False) for field in self.fields] for name in self.derived}
+        self.derived = {
+            name: Combination(self, each) if "terms" in each else KeptFormula(self, each)
+            for name, each in solution["derived"].items()
+        }
+        self._derived_arguments = {name: [(each, False) for each in (*self.fields, *self.box.axes)] for name in self.derived}
         self._equation = equation
 
     def fingerprint(self) -> str:
@@ -267,6 +271,21 @@ class Combination:
         self.terms: dict[Key, float] = {(component, tuple(orders)): c for component, orders, c in kept["terms"]}
         self.constant, self.fields = kept["constant"], problem.fields
 
-    def __call__(self, **fields: Field) -> Field:
-        found = Field(fields[self.fields[0]]._source, self.terms)
+    def __call__(self, **given: Any) -> Field:
+        found = Field(given[self.fields[0]]._source, self.terms)
         return found + self.constant if self.constant else found
+
+
+class KeptFormula:
+    """Anything else that is computed point by point from derivatives and coordinates."""
+
+    def __init__(self, problem: Problem, kept: Mapping[str, Any]):
+        self.formula, self.is_field, self.fields = Formula.read(kept), kept["field"], problem.fields
+
+    def __call__(self, **given: Any) -> Any:
+        source = given[self.fields[0]]._source
+        found = self.formula([given[key] if isinstance(key, str) else Field(source, {key: 1.0}) for key in self.formula.inputs])
+        if self.is_field:
+            return found
+        # what was made of plain values cannot be differentiated, as before it was kept
+        return jnp.broadcast_to(found.value if isinstance(found, Field) else found, source.shape)
