@@ -108,6 +108,15 @@ def first_layer(
     return Layer(jnp.stack(rows).reshape(*batch, widest, outputs), jnp.stack(biases).reshape(*batch, outputs))
 
 
+def matrices(model: Any) -> Any:
+    """The same arrays, of which those that are no layer's weights are vectors: what is left are (stacks of) matrices."""
+
+    def one(part: Any) -> Any:
+        return Layer(part.weight, jnp.ravel(part.bias)) if isinstance(part, Layer) else jnp.ravel(part)
+
+    return jax.tree.map(one, model, is_leaf=lambda part: isinstance(part, Layer))
+
+
 class MLP(eqx.Module):
     """`depth` hidden layers, then a linear one."""
 

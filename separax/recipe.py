@@ -102,7 +102,9 @@ class Recipe:
         if isinstance(self.optimiser, (list, tuple)):
             object.__setattr__(self, "optimiser", tuple(self.optimiser))
         for one in self.optimisers:
-            if isinstance(one, type) or not all(hasattr(one, name) for name in ("transform", "steps", "searches", "solves")):
+            if isinstance(one, type) or not all(
+                hasattr(one, name) for name in ("transform", "steps", "searches", "solves", "sees")
+            ):
                 raise InputError(
                     f"optimiser must be an optimiser or a list of them, got {one!r}: write"
                     " optimiser=sx.Adam(1e-3), or optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"

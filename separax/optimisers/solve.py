@@ -44,6 +44,7 @@ class Solve:
 
     searches: ClassVar[bool] = True
     solves: ClassVar[bool] = True
+    sees: ClassVar[str] = "layers"
 
     def __post_init__(self):
         if self.steps is not None:
