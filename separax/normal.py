@@ -117,7 +117,7 @@ def _parts(loss: Loss, number: int, place: Place, source: Source, known: Known) 
     else:
         made = loss.parts(loss.problem.terms[number - 1], place, source, known)
     weights = dict(zip(loss.names, loss.weights.tolist()))
-    return [part.values * _roots(place, weights[part.name] * part.factor) for part in made]
+    return [part.values * _roots(part.place, weights[part.name] * part.factor) for part in made]
 
 
 def _roots(place: Place, weight: float) -> Array:

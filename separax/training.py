@@ -39,6 +39,7 @@ from .loss import Given, Loss, Model
 from .networks import matrices
 from .normal import Layers
 from .recipe import LOOK
+from .weights import Residuals
 
 ROUND = 100  # steps between two syncs with the host
 UNSEEN = 2**30  # a number that no draw of a run reaches
@@ -250,7 +251,8 @@ class Trainer:
         def objective(at: Array) -> Array:
             return self._value(at, places, state.given)[0]
 
-        asked = Layers(self.loss, objective, self.model, places, state.given) if self.stage.optimiser.solves else objective
+        kind = {"layers": Layers, "residuals": Residuals}.get(self.stage.optimiser.sees)
+        asked = kind(self.loss, objective, self.model, places, state.given) if kind else objective
 
         def step(carry, _):
             params, optimiser = carry

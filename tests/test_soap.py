@@ -107,7 +107,7 @@ def test_orthogonal_iteration_finds_the_eigenvectors():
 
 
 def decay():
-    return sx.Problem(sx.Box(t=(0, 1)), lambda u: u.t + 2 * u, [sx.Initial(1.0)], reference=lambda t: jnp.exp(-2 * t))
+    return sx.Problem(sx.Box(t=(0, 1)), lambda u: u.t + 2 * u, [sx.Initial(1.0)])
 
 
 def recipe(*optimisers, **options):
@@ -133,6 +133,7 @@ def test_only_the_weights_of_layers_are_matrices(network):
     np.testing.assert_array_equal(plain, again)  # in the order they had
 
 
+@pytest.mark.usefixtures("unoptimised")
 def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
     how = recipe(sx.SOAP(1e-2, "cosine", warmup=10, steps=300))
@@ -151,7 +152,7 @@ def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
     assert set(a) == set(b)
     for name in a:
         np.testing.assert_array_equal(a[name], b[name])
-    assert sx.load(tmp_path / "straight").recipe == how
+    assert sx.load(tmp_path / "straight").recipe.optimisers == how.optimisers
 
 
 @pytest.mark.usefixtures("unoptimised")
