@@ -6,7 +6,7 @@ from .errors import DerivativeError, Diverged, InputError
 from .fields import Field, curl, div, grad, laplacian
 from .hooks import TensorBoard
 from .networks import PINN, SPINN
-from .optimisers import BFGS, LBFGS, Adam, Solve
+from .optimisers import BFGS, LBFGS, SOAP, Adam, GaussNewton, Solve
 from .problem import Problem
 from .recipe import Recipe
 from .runs import load
@@ -16,7 +16,7 @@ from .solving import solve
 
 __version__ = "0.1.0"
 __all__ = [
-    "BFGS", "LBFGS", "PINN", "SPINN", "Adam", "Box", "Condition", "Data", "DerivativeError", "Dirichlet", "Diverged", "Ensemble", "Field",
-    "GaussLegendre", "Grid", "Initial", "InputError", "Lattice", "Neumann", "Periodic", "Points", "Problem", "Recipe", "Robin",
+    "BFGS", "LBFGS", "PINN", "SOAP", "SPINN", "Adam", "Box", "Condition", "Data", "DerivativeError", "Dirichlet", "Diverged", "Ensemble", "Field",
+    "GaussLegendre", "GaussNewton", "Grid", "Initial", "InputError", "Lattice", "Neumann", "Periodic", "Points", "Problem", "Recipe", "Robin",
     "Separable", "Solution", "Solve", "TensorBoard", "Uniform", "curl", "div", "grad", "laplacian", "load", "quadrature", "solve",
 ]  # fmt: skip

@@ -28,9 +28,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from .domain import GaussLegendre, Lattice
+from .layers import Layers
 from .loss import Loss, Model
 from .networks import SPINN, SeparableNetwork
-from .normal import Layers, mass
+from .normal import mass
 from .optimisers import Solve
 from .problem import Problem
 from .progress import say

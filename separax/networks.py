@@ -112,6 +112,15 @@ def first_layer(
     return Layer(jnp.stack(rows).reshape(*batch, widest, outputs), jnp.stack(biases).reshape(*batch, outputs))
 
 
+def matrices(model: Any) -> Any:
+    """The same arrays, of which those that are no layer's weights are vectors: what is left are (stacks of) matrices."""
+
+    def one(part: Any) -> Any:
+        return Layer(part.weight, jnp.ravel(part.bias)) if isinstance(part, Layer) else jnp.ravel(part)
+
+    return jax.tree.map(one, model, is_leaf=lambda part: isinstance(part, Layer))
+
+
 class MLP(eqx.Module):
     """`depth` hidden layers, then a linear one."""
 
@@ -333,7 +342,7 @@ class SeparableNetwork(eqx.Module):
     axes: tuple[Axis, ...]
     components: int = eqx.field(static=True)
     merge: Merge = eqx.field(static=True)
-    core: Float[Array, "components *sizes"] | None
+    core: Float[Array, "components ..."] | None
 
     def jets(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points rank"], ...]:
         """Per axis: every component's factors and their derivatives up to `order`, from one pass over N·d coordinates. However the

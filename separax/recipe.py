@@ -102,17 +102,20 @@ class Recipe:
         if isinstance(self.optimiser, (list, tuple)):
             object.__setattr__(self, "optimiser", tuple(self.optimiser))
         for one in self.optimisers:
-            if isinstance(one, type) or not all(hasattr(one, name) for name in ("transform", "steps", "searches", "solves")):
+            if isinstance(one, type) or not all(
+                hasattr(one, name) for name in ("transform", "steps", "searches", "solves", "sees")
+            ):
                 raise InputError(
                     f"optimiser must be an optimiser or a list of them, got {one!r}: write"
                     " optimiser=sx.Adam(1e-3), or optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
                 )
-        if any(one.solves for one in self.optimisers):
-            if not isinstance(self.network, SPINN):
-                raise InputError(f"optimiser: Solve needs a separable network, got {self.network!r}: write network=sx.SPINN(…)")
-            if self.precision != "float64":
+        for one in self.optimisers:
+            name = type(one).__name__
+            if one.sees == "layers" and not isinstance(self.network, SPINN):
+                raise InputError(f"optimiser: {name} needs a separable network, got {self.network!r}: write network=sx.SPINN(…)")
+            if one.solves and self.precision != "float64":
                 raise InputError(
-                    f"optimiser: Solve works in float64, got precision={self.precision!r}: write precision='float64'"
+                    f"optimiser: {name} works in float64, got precision={self.precision!r}: write precision='float64'"
                 )
         if not self.optimisers:
             raise InputError("optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]")
@@ -203,9 +206,9 @@ class Recipe:
                 )
         for stage in self.stages:
             stage.optimiser.transform(stage.steps)
-            if stage.optimiser.solves:
+            if stage.optimiser.sees == "layers":
                 self._check_resolved(problem)
-            if stage.optimiser.solves and any(term.condition.jump for term in problem.terms):
+            if stage.optimiser.sees == "layers" and any(term.condition.jump for term in problem.terms):
                 raise InputError(
                     "optimiser: Solve cannot join two faces: build a Periodic condition in (hard=True), or use sx.BFGS"
                 )

@@ -28,15 +28,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.interpreters import partial_eval
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .domain import Uniform
+from .layers import Layers
 from .loss import Given, Loss, Model
-from .normal import Layers
+from .networks import matrices
 from .recipe import LOOK
+from .weights import Residuals
 
 ROUND = 100  # steps between two syncs with the host
 UNSEEN = 2**30  # a number that no draw of a run reaches
@@ -78,9 +81,12 @@ class Trainer:
         self.held = max(1, HELD // self.round)
         self.unseen = type(loss)(loss.problem, dataclasses.replace(loss.recipe, sampler=Uniform())) if self.searches else None
         self.optimiser: Any = self.stage.optimiser.transform(steps)
+        if self.stage.optimiser.sees == "matrices":
+            self.optimiser = self._by_layer(self.optimiser)
         self.traces = 0  # how often the launch was traced: once per stage
         self._seconds = 0.0  # of its first and last look: nearly all of it compiling
         self._whole: Callable[[Array], Model] | None = None
+        self._layers: Callable[[Array], Any] | None = None
         self._jitted: dict[str, Callable[..., Any]] = {}
 
     # --- what happens once in a stage ----------------------------------------------------------------------------
@@ -136,7 +142,22 @@ class Trainer:
         arrays, static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, key), eqx.is_array)
         model, unravel = ravel_pytree(arrays)
         self._whole = lambda params: eqx.combine(unravel(params), static)
+        self._layers = ravel_pytree(matrices(arrays))[1]
         return model
+
+    def _by_layer(self, inner: Any) -> optax.GradientTransformation:
+        """A transformation of matrices as one of the vector that they make."""
+
+        def split(vector: Any) -> Any:
+            self._known()
+            assert self._layers is not None
+            return self._layers(vector)
+
+        def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+            updates, state = inner.update(split(updates), state, split(params))
+            return ravel_pytree(updates)[0], state
+
+        return optax.GradientTransformation(lambda params: inner.init(split(params)), update)
 
     def _begin(self, before: TrainState) -> TrainState:
         start = before.best
@@ -175,10 +196,14 @@ class Trainer:
 
     def model(self, params: Float[Array, " parameters"]) -> Model:
         """Parameters as they stand in a state, made a network again."""
-        if self._whole is None:  # a run that is resumed builds nothing itself
-            jax.eval_shape(self._build, jax.random.key(0))
+        self._known()
         assert self._whole is not None
         return self._whole(params)
+
+    def _known(self) -> None:
+        """How parameters become a network: a run that is resumed builds nothing itself."""
+        if self._whole is None:
+            jax.eval_shape(self._build, jax.random.key(0))
 
     # --- the compiled part -------------------------------------------------------------------------------------
 
@@ -226,7 +251,8 @@ class Trainer:
         def objective(at: Array) -> Array:
             return self._value(at, places, state.given)[0]
 
-        asked = Layers(self.loss, objective, self.model, places, state.given) if self.stage.optimiser.solves else objective
+        kind = {"layers": Layers, "residuals": Residuals}.get(self.stage.optimiser.sees)
+        asked = kind(self.loss, objective, self.model, places, state.given) if kind else objective
 
         def step(carry, _):
             params, optimiser = carry

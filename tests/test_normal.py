@@ -96,7 +96,7 @@ def dense(loss, model, places):
     ],
 )
 def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, plain, monkeypatch):
-    monkeypatch.setattr("separax.normal.DENSE", plain)
+    monkeypatch.setattr("separax.jacobian.DENSE", plain)
     recipe = spectral()
     problem = make()
     if network != "polynomials":

@@ -1,8 +1,9 @@
 """Optimisers, one file each. A recipe has one, or several that follow each other.
 
 An optimiser has `steps`, its own number of them or None for the recipe's; `transform(steps)`, what it does in so many
-steps; `searches`, whether it evaluates the loss itself; and `solves`, whether it does that for output layers alone, which takes a
-separable network in float64:
+steps; `searches`, whether it evaluates the loss itself; `solves`, whether it solves linear equations, in few long steps in
+float64; and what it `sees`: parameters as one "vector", as the "matrices" of the layers, with the "residuals" they leave, or output
+"layers" alone, which takes a separable network:
 
     searches   transform(steps) gives    a step
     False      an optax transformation   takes one gradient, on whatever points there are
@@ -13,8 +14,10 @@ from typing import Any, ClassVar, Protocol
 
 from .adam import Adam
 from .bfgs import BFGS
+from .gauss_newton import GaussNewton
 from .lbfgs import LBFGS
 from .search import Search
+from .soap import SOAP
 from .solve import Solve
 
 
@@ -23,6 +26,7 @@ class Optimiser(Protocol):
 
     searches: ClassVar[bool]
     solves: ClassVar[bool]
+    sees: ClassVar[str]
 
     @property
     def steps(self) -> int | None: ...
@@ -30,4 +34,4 @@ class Optimiser(Protocol):
     def transform(self, steps: int) -> Any: ...
 
 
-__all__ = ["BFGS", "LBFGS", "Adam", "Optimiser", "Search", "Solve"]
+__all__ = ["BFGS", "LBFGS", "SOAP", "Adam", "GaussNewton", "Optimiser", "Search", "Solve"]

@@ -39,6 +39,7 @@ class BFGS:
 
     searches: ClassVar[bool] = True
     solves: ClassVar[bool] = False
+    sees: ClassVar[str] = "vector"
 
     def __post_init__(self):
         if self.steps is not None:

@@ -34,6 +34,18 @@ class Objective(Protocol):
     def balanced(self, params: Parameters) -> Parameters: ...  # the same function, its factors of one size
 
 
+class Linearised(Protocol):
+    """A loss on fixed points, as a function of the parameters, and the residuals of whose squares it is the sum."""
+
+    separable: bool  # whether there are normal equations
+
+    def __call__(self, params: Parameters) -> Scalar: ...
+
+    def left(self, params: Parameters) -> Float[Array, " residuals"]: ...
+
+    def normal(self, params: Parameters) -> Any: ...  # a `separax.normal.Normal` in all parameters
+
+
 class Search(NamedTuple):
     """`init(params, value, gradient)` makes a state whose `value` is the loss at the parameters;
     `update(params, state, objective)` makes the next parameters and their state."""

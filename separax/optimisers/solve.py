@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array
 
 from ..errors import whole
 from ..memory import check_fits
+from .damping import FIRST, Damped, Rule, by_cholesky, lowered
 from .search import Objective, Parameters, Scalar, Search
 
-SMALLEST, FIRST, LARGEST = 1e-15, 1e-3, 1e6  # damping, as a part of the matrix' diagonal
-STALE = 10  # steps that may bring next to nothing before it is over
-LITTLE = 1e-3  # what "next to nothing" is, as a part of the loss
+TENFOLD = Rule(
+    10.0, lambda share, tries: jnp.where((tries == 1) & (share > 0.25), 0.1, 1.0), stale=10, smallest=1e-15, largest=1e6
+)
 SIZES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the factors a solve may begin with
 
 
@@ -29,8 +29,8 @@ class Solve:
         optimiser=[sx.Adam(5e-3, "cosine", steps=5_000), sx.Solve(50)]  # after training, on the features that training found
 
     With the factors of the other axes held, a separable network is linear in the output layer of an axis, and in the core of a Tucker
-    merge: the first steps solve for one after the other. The steps after that take all of them at once (Gauss-Newton with Levenberg-Marquardt damping), which
-    converges quadratically where the equation can be met. A linear residual needs no linearisation, a nonlinear one is linearised at
+    merge: the first steps solve for one after the other. The steps after that take all of them at once (Gauss-Newton with
+    Levenberg-Marquardt damping), which converges quadratically where the equation can be met. A linear residual needs no linearisation, a nonlinear one is linearised at
     every step. Points are drawn once and need to be more than the features of an axis: `GaussLegendre` is the sampler of choice.
 
     Arguments:
@@ -45,6 +45,7 @@ class Solve:
 
     searches: ClassVar[bool] = True
     solves: ClassVar[bool] = True
+    sees: ClassVar[str] = "layers"
 
     def __post_init__(self):
         if self.steps is not None:
@@ -56,10 +57,10 @@ class Solve:
         """The same for any number of steps."""
         return Search(_init, self._update)
 
-    def _update(self, params: Parameters, state: SolveState, objective: Objective) -> tuple[Parameters, SolveState]:
+    def _update(self, params: Parameters, state: Damped, objective: Objective) -> tuple[Parameters, Damped]:
         return lax.cond(state.done, lambda: (params, state), lambda: self._step(params, state, objective))
 
-    def _step(self, params: Parameters, state: SolveState, objective: Objective) -> tuple[Parameters, SolveState]:
+    def _step(self, params: Parameters, state: Damped, objective: Objective) -> tuple[Parameters, Damped]:
         params, value = lax.cond(state.number == 0, lambda: _sized(params, objective), lambda: (params, state.value))
         phases = len(objective.phases)
         alone = state.number < self.sweeps * phases
@@ -68,56 +69,22 @@ class Solve:
         matrix, gradient = normal.matrix, normal.gradient
         free = _masks(objective.sizes, objective.phases)[jnp.where(alone, state.number % phases, -1)]
         kept = jnp.diag(matrix) > 1e-30 * jnp.max(jnp.diag(matrix))  # what no residual feels is left alone
-        free = free & kept
-        scale = jnp.where(free, 1 / jnp.sqrt(jnp.where(kept, jnp.diag(matrix), 1.0)), 0.0)
-        scaled = matrix * scale[:, None] * scale[None, :] + jnp.diag(jnp.where(free, 0.0, 1.0))
+        solved = by_cholesky(matrix, gradient, jnp.where(free & kept, 1 / jnp.sqrt(jnp.where(kept, jnp.diag(matrix), 1.0)), 0.0))
         # all axes at once is a larger venture than one: it begins with more caution
         damping = jnp.where(state.number == self.sweeps * phases, FIRST, state.damping)
 
-        def tried(damping: Array) -> tuple[Array, Array, Array]:
-            damped = scaled + damping * jnp.eye(len(gradient), dtype=matrix.dtype)
-            factor = jax.scipy.linalg.cho_factor(damped, lower=True)
-            step = -scale * jax.scipy.linalg.cho_solve(factor, scale * gradient)
-            foreseen = -(2 * gradient @ step + step @ (matrix @ step))
-            moved = objective.moved(params, step, basis)
-            return moved, objective(moved), foreseen
+        def moved(damping: Array) -> tuple[Array, Array]:
+            step, foreseen = solved(damping)
+            return objective.moved(params, step, basis), foreseen
 
-        def bad(carry: tuple[Array, ...]) -> Array:
-            number, _, _, after, _ = carry
-            return (number < self.tries) & ~(after < value)
-
-        def again(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            number, damping, *_ = carry
-            damping = jnp.where(number == 0, damping, jnp.maximum(damping, SMALLEST) * 10)
-            return number + 1, damping, *tried(damping)
-
-        start = (jnp.zeros((), jnp.int32), damping, params, jnp.full((), jnp.inf, value.dtype), jnp.zeros((), value.dtype))
-        number, damping, moved, after, foreseen = lax.while_loop(bad, again, start)
-        found = after < value
-        good = (number == 1) & (value - after > 0.25 * foreseen)
-        stale = jnp.where(found & (value - after > LITTLE * value), 0, state.stale + 1)
         # one axis may have nothing to gain where the next has
-        done = (~found & ~alone) | (stale >= STALE)
-        return jnp.where(found, objective.balanced(moved), params), SolveState(
-            jnp.where(found, after, value),
-            jnp.clip(jnp.where(found, jnp.where(good, damping / 10, damping), FIRST), SMALLEST, LARGEST),
-            state.number + 1,
-            stale,
-            done,
-        )
+        begun = state._replace(value=value, damping=damping)
+        after, then = lowered(params, begun, objective, moved, self.tries, TENFOLD, patient=alone)
+        return jnp.where(then.value < value, objective.balanced(after), params), then
 
 
-class SolveState(NamedTuple):
-    value: Float[Array, ""]
-    damping: Float[Array, ""]
-    number: Int[Array, ""]
-    stale: Int[Array, ""]
-    done: Bool[Array, ""]
-
-
-def _init(params: Parameters, value: Scalar, gradient: Parameters) -> SolveState:
-    none = jnp.zeros((), jnp.int32)
-    return SolveState(value, jnp.asarray(1e-8, value.dtype), none, none, jnp.zeros((), bool))
+def _init(params: Parameters, value: Scalar, gradient: Parameters) -> Damped:
+    return Damped.first(value, 1e-8)
 
 
 def _sized(params: Parameters, objective: Objective) -> tuple[Array, Array]:

@@ -218,6 +218,7 @@ class KeptOptimiser:
     steps: int | None
     searches: ClassVar[bool] = False
     solves: ClassVar[bool] = False
+    sees: ClassVar[str] = "vector"
 
     def transform(self, steps: int) -> Any:
         raise InputError(f"optimiser: {self.text} was not kept with its run: give it anew")

@@ -1,0 +1,212 @@
+"""The Jacobian of the residuals on one place, in the coefficients of a separable network, and its square.
+
+A separable network is linear in the coefficients of each axis,
+
+    u = Σ_j Π_i f_ij(x_i),   f_ij = Σ_a φ_ia c_iaj,
+
+so a residual r(u, u_x, …), linearised in the values of u and its derivatives on the lattice, changes with c_iaj by
+
+    Σ_o φ_ia⁽ᵒ⁾(x_i) E_ioj(x₁ … x_d),   E_ioj = Σ_{orders with o along i} (∂r/∂(∂^orders u)) Π_{k≠i} f_kj⁽ᵒᵏ⁾.
+
+The lattice meets only E, which has rank × orders columns where the Jacobian would have features × rank: what is summed over a
+lattice of N^d points costs (rank × orders)², and the features enter afterwards, one axis at a time. Nothing is approximated. Other merges
+differ in what the columns of an axis are multiplied by; a core has columns of its own, products of the factors of all axes.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array
+
+from .linear import Linear
+from .merges import PLACES, einsum
+from .separable import PRECISION
+
+DENSE = 2e9  # operations that are sooner done the plain way than compiled in a cleverer one
+
+
+class AtPoints:
+    """At scattered points the Jacobian itself is small enough."""
+
+    def __init__(self, linear: Linear):
+        merge, factors, shape = linear.merge, linear.factors, linear.left.shape
+        axes = [jnp.zeros((*shape, f.shape[0], f.shape[3], r), f.dtype) for f, r in zip(linear.features, merge.ranks)]
+        cores = None if linear.core is None else jnp.zeros((*shape, *linear.core.shape), linear.core.dtype)
+        for (component, orders), slope in linear.slopes.items():
+            here = [f[component, o] for f, o in zip(factors, orders)]
+            core = None if linear.core is None else linear.core[component]
+            for i in range(len(axes)):
+                others = merge.others_at_points(i, here, core)
+                one = (slope[..., None] * others)[..., None, :] * linear.features[i][component, orders[i]][:, :, None]
+                axes[i] = axes[i].at[:, :, component].add(one)
+            if cores is not None:
+                spec = ",".join("n" + index for index in merge.core)
+                cores = cores.at[:, :, component].add(einsum(f"pn,{spec}->pn{merge.core}", slope, *here))
+        flat = [block.reshape(linear.left.size, -1) for block in (*axes, *([] if cores is None else [cores]))]
+        self.matrix = jnp.concatenate(flat, 1)
+
+    def transposed(self, values: Array) -> Array:
+        return self.matrix.T @ values.ravel()
+
+    def squared(self) -> Array:
+        return jnp.matmul(self.matrix.T, self.matrix, precision=PRECISION)
+
+
+class OnLattice:
+    """On a lattice it is kept as E of the module's text and the features, per axis."""
+
+    def __init__(self, linear: Linear):
+        self.linear, self.axes = linear, len(linear.features)
+        self.used = [sorted({orders[i] for _, orders in linear.slopes}) for i in range(self.axes)]
+        # an axis whose factors span all its functions has nothing to solve for
+        self.live = [i for i, f in enumerate(linear.features) if f.shape[-1]]
+        self.spread = {i: spread(i, linear, self.used[i]) for i in self.live}
+        self.own = {i: linear.features[i][:, jnp.array(self.used[i])] for i in self.live}
+
+    def transposed(self, values: Array) -> Array:
+        out = []
+        rest = PLACES[: self.axes]
+        for i in self.live:
+            one = einsum(f"Z{rest},Z{rest}COR->{rest[i]}COR", values, self.spread[i])
+            out.append(einsum(f"{rest[i]}COR,CO{rest[i]}F->CFR", one, self.own[i]).ravel())
+        if self.linear.core is not None:
+            total = jnp.zeros_like(self.linear.core)
+            for (component, orders), slope in self.linear.slopes.items():
+                total = total.at[component].add(self._onto_core(jnp.sum(values * slope, 0), component, orders))
+            out.append(total.ravel())
+        return jnp.concatenate(out)
+
+    def _onto_core(self, values: Array, component: int, orders: tuple[int, ...]) -> Array:
+        """Values on the lattice, summed against the factors of every axis."""
+        rest, core = PLACES[: self.axes], self.linear.merge.core
+        here = [f[component, o] for f, o in zip(self.linear.factors, orders)]
+        return einsum(f"{rest},{','.join(map(operator.add, rest, core))}->{core}", values, *here)
+
+    def squared(self) -> Array:
+        sizes = {i: math.prod((self.own[i].shape[0], self.own[i].shape[3], self.linear.merge.ranks[i])) for i in self.live}
+        core = 0 if self.linear.core is None else self.linear.core.size
+        number = sum(sizes.values()) + core
+        if self.linear.left.size * number**2 < DENSE:
+            jacobian = self._dense()
+            return jnp.matmul(jacobian.T, jacobian, precision=PRECISION)
+        blocks: dict[tuple[int, int], Array] = {}
+        for i in self.live:
+            for k in (k for k in self.live if k >= i):
+                blocks[i, k] = _block(i, k, self.spread, self.own)
+                blocks[k, i] = blocks[i, k].T
+        names = list(self.live)
+        if core:
+            names.append(self.axes)
+            blocks[self.axes, self.axes] = self._core_with_itself()
+            for i in self.live:
+                blocks[self.axes, i] = self._core_with_axis(i)
+                blocks[i, self.axes] = blocks[self.axes, i].T
+        return jnp.block([[blocks[i, k] for k in names] for i in names])
+
+    def _dense(self) -> Array:
+        linear, rest = self.linear, PLACES[: self.axes]
+        made = [
+            einsum(f"Z{rest}COR,CO{rest[i]}F->Z{rest}CFR", self.spread[i], self.own[i]).reshape(linear.left.size, -1)
+            for i in self.live
+        ]
+        if linear.core is not None:
+            total = jnp.zeros((*linear.left.shape, *linear.core.shape), linear.core.dtype)
+            spec = ",".join(map(operator.add, rest, linear.merge.core))
+            for (component, orders), slope in linear.slopes.items():
+                here = [f[component, o] for f, o in zip(linear.factors, orders)]
+                one = einsum(f"Z{rest},{spec}->Z{rest}{linear.merge.core}", slope, *here)
+                total = total.at[(slice(None),) * (1 + self.axes) + (component,)].add(one)
+            made.append(total.reshape(linear.left.size, -1))
+        return jnp.concatenate(made, 1)
+
+    def _core_with_itself(self) -> Array:
+        """One axis of the lattice after the other goes, and brings a pair of indices."""
+        linear = self.linear
+        assert linear.core is not None
+        components, shape = linear.core.shape[0], linear.core.shape[1:]
+        number = math.prod(shape)
+        total = jnp.zeros((components, number, components, number), linear.core.dtype)
+        keys = list(linear.slopes)
+        for n, a in enumerate(keys):
+            for b in keys[n:]:
+                values = jnp.sum(linear.slopes[a] * linear.slopes[b], 0)
+                for k in reversed(range(self.axes)):
+                    left, right = linear.factors[k][a[0], a[1][k]], linear.factors[k][b[0], b[1][k]]
+                    pairs = einsum("xi,xj->xij", left, right).reshape(len(left), -1)
+                    # the lattice's last axis is summed; its pair of indices goes to the front
+                    lead, back = values.shape[: -(k + 1)], values.shape[-(k + 1) :]
+                    flat = values.reshape(math.prod(lead), math.prod(back[:-1]), back[-1])
+                    values = einsum("lrx,xp->plr", flat, pairs).reshape(left.shape[1], right.shape[1], *lead, *back[:-1])
+                order = [*range(0, 2 * self.axes, 2), *range(1, 2 * self.axes, 2)]
+                block = values.transpose(order).reshape(number, number)
+                total = total.at[a[0], :, b[0]].add(block)
+                if a != b:
+                    total = total.at[b[0], :, a[0]].add(block.T)
+        return total.reshape(components * number, -1)
+
+    def _core_with_axis(self, i: int) -> Array:
+        linear, rest, core = self.linear, PLACES[: self.axes], self.linear.merge.core
+        assert linear.core is not None
+        components, number, rank = self.own[i].shape[0], self.own[i].shape[3], linear.merge.ranks[i]
+        total = jnp.zeros((*linear.core.shape, components, number, rank), linear.core.dtype)
+        others = [k for k in range(self.axes) if k != i]
+        for (component, orders), slope in linear.slopes.items():
+            values = einsum(f"Z{rest},Z{rest}XYW->{rest}XYW", slope, self.spread[i])
+            here = [f[component, o] for f, o in zip(linear.factors, orders)]
+            spec = ",".join(rest[k] + core[k] for k in others)
+            kept = "".join(core[k] for k in others)
+            half = einsum(f"{rest}XYW{',' * bool(others)}{spec}->{rest[i]}{kept}XYW", values, *(here[k] for k in others))
+            one = einsum(f"{rest[i]}{kept}XYW,{rest[i]}{core[i]},XY{rest[i]}V->{core}XVW", half, here[i], self.own[i])
+            total = total.at[component].add(one)
+        return total.reshape(linear.core.size, -1)
+
+
+def spread(i: int, linear: Linear, used: Sequence[int]) -> Array:
+    """E of the module's text: (parts, lattice…, components, orders used, columns)."""
+    shape, rank, components = linear.left.shape, linear.merge.ranks[i], linear.features[i].shape[0]
+    out = [[jnp.zeros((*shape, rank), linear.factors[0].dtype) for _ in used] for _ in range(components)]
+    for (component, orders), slope in linear.slopes.items():
+        here = [f[component, o] for f, o in zip(linear.factors, orders)]
+        others = linear.merge.others(i, here, None if linear.core is None else linear.core[component])
+        at = used.index(orders[i])
+        out[component][at] = out[component][at] + slope[..., None] * others
+    return jnp.stack([jnp.stack(per, -2) for per in out], -3)
+
+
+def _block(i: int, k: int, spreads: Mapping[int, Array], own: Mapping[int, Array]) -> Array:
+    """The block of the normal matrix that couples the coefficients of two axes, point after point of the first."""
+    axes = spreads[i].ndim - 4
+    components, _, _, number = own[i].shape
+    columns = (axes + 1, axes + 2, axes + 3)
+    rest = [a + 1 for a in range(axes) if a not in (i, k)]
+    start = jnp.zeros((components, number, spreads[i].shape[-1], components, own[k].shape[3], spreads[k].shape[-1]), own[i].dtype)
+    features = jnp.moveaxis(own[i], 2, 0)  # (points, components, orders, features)
+
+    def first(array: Array, kept: tuple[int, ...]) -> Array:
+        """The axes `kept` first, all others of the lattice as one."""
+        turned = jnp.transpose(array, (*kept, 0, *rest, *columns))
+        return turned.reshape(*turned.shape[: len(kept)], -1, *turned.shape[-3:])
+
+    def with_itself(total: Array, at: tuple[Array, Array]) -> tuple[Array, None]:
+        here, phi = at
+        gram = einsum("xcor,xdps->cordps", here, here)
+        half = einsum("cordps,dpg->cordgs", gram, phi)
+        return total + einsum("cordgs,cof->cfrdgs", half, phi), None
+
+    def with_other(total: Array, at: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        here, there, phi = at
+        gram = einsum("mxcor,mxdps->mcordps", here, there)
+        half = einsum("mcordps,dpmg->cordgs", gram, own[k])
+        return total + einsum("cordgs,cof->cfrdgs", half, phi), None
+
+    if i == k:
+        total, _ = lax.scan(with_itself, start, (first(spreads[i], (i + 1,)), features))
+    else:
+        both = (i + 1, k + 1)
+        total, _ = lax.scan(with_other, start, (first(spreads[i], both), first(spreads[k], both), features))
+    return total.reshape(components * number * spreads[i].shape[-1], -1)

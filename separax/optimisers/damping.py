@@ -1,0 +1,94 @@
+"""Steps that solve linear equations, damped until the loss falls (Levenberg and Marquardt): what `Solve` and `GaussNewton` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from .search import Parameters, Scalar
+
+FIRST = 1e-3  # damping to begin with, as a part of the matrix' diagonal
+LITTLE = 1e-3  # of the loss: a step that brings less brings next to nothing
+
+
+class Rule(NamedTuple):
+    """How damping changes from one step to the next."""
+
+    grown: float  # times what it was, where the loss did not fall
+    eased: Callable[[Array, Array], Array]  # the same where it fell: of the share it got of what was foreseen, and of the tries
+    stale: int  # steps that may bring next to nothing before it is over
+    smallest: float = 0.0
+    largest: float = jnp.inf
+
+
+class Damped(NamedTuple):
+    value: Float[Array, ""]
+    damping: Float[Array, ""]
+    number: Int[Array, ""]
+    stale: Int[Array, ""]
+    done: Bool[Array, ""]
+
+    @classmethod
+    def first(cls, value: Scalar, damping: float) -> Damped:
+        none = jnp.zeros((), jnp.int32)
+        return cls(value, jnp.asarray(damping, value.dtype), none, none, jnp.zeros((), bool))
+
+
+def lowered(
+    params: Parameters,
+    state: Damped,
+    objective: Callable[[Parameters], Scalar],
+    solved: Callable[[Scalar], tuple[Parameters, Scalar]],
+    tries: int,
+    rule: Rule,
+    patient: Array | bool = False,
+) -> tuple[Parameters, Damped]:
+    """A step with the first of some growing dampings that lowers the loss, or none.
+
+    `solved(damping)` are the parameters after the step, and by how much the loss would fall if it were the quadratic that the step
+    minimises. Where nothing lowers the loss it is over, unless it is `patient`.
+    """
+    value = state.value
+
+    def bad(carry: tuple[Array, ...]) -> Array:
+        number, _, _, after, _ = carry
+        return (number < tries) & ~(after < value)
+
+    def again(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        number, damping, *_ = carry
+        damping = jnp.where(number == 0, damping, damping * rule.grown)
+        moved, foreseen = solved(damping)
+        return number + 1, damping, moved, objective(moved), foreseen
+
+    start = (jnp.zeros((), jnp.int32), state.damping, params, jnp.full((), jnp.inf, value.dtype), jnp.zeros((), value.dtype))
+    number, damping, moved, after, foreseen = lax.while_loop(bad, again, start)
+    found = after < value
+    share = (value - after) / jnp.where(foreseen > 0, foreseen, value - after)
+    stale = jnp.where(found & (value - after > LITTLE * value), 0, state.stale + 1)
+    return jnp.where(found, moved, params), Damped(
+        jnp.where(found, after, value),
+        jnp.clip(jnp.where(found, damping * rule.eased(share, number), FIRST), rule.smallest, rule.largest),
+        state.number + 1,
+        stale,
+        (~found & ~jnp.asarray(patient)) | (stale >= rule.stale),
+    )
+
+
+def by_cholesky(matrix: Array, gradient: Array, scale: Array | None = None) -> Callable[[Scalar], tuple[Array, Scalar]]:
+    """The step for a damping from normal equations, and what it would gain; damped in parameters that are those of the matrix divided
+    by `scale`, and leaving alone those whose scale is zero."""
+    scale = jnp.ones_like(gradient) if scale is None else scale
+    scaled = matrix * scale[:, None] * scale[None, :] + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
+
+    def solved(damping: Scalar) -> tuple[Array, Scalar]:
+        damped = scaled + damping * jnp.eye(len(gradient), dtype=matrix.dtype)
+        factor = jax.scipy.linalg.cho_factor(damped, lower=True)
+        step = -scale * jax.scipy.linalg.cho_solve(factor, scale * gradient)
+        return step, -(2 * gradient @ step + step @ (matrix @ step))
+
+    return solved
