@@ -79,6 +79,7 @@ def solve(
     seeds: Annotated[int, typer.Option(help="Train this many seeds at once, from --seed on.")] = 1,
     precision: Precision = None,
     windows: Annotated[int | None, typer.Option(help="Windows of time.", show_default="the problem's")] = None,
+    window: Annotated[float | None, typer.Option(help="Length of a window of time, instead of --windows.")] = None,
     warm: Annotated[bool, typer.Option("--warm", help="Begin a window with the last one's network.")] = False,
     causal: Annotated[
         bool,
@@ -112,7 +113,8 @@ def solve(
             found,
             how,
             seed=seed if seeds == 1 else range(seed, seed + seeds),
-            windows=find(problem).windows if windows is None else windows,
+            windows=windows if windows is not None else find(problem).windows if window is None else 1,
+            window=window,
             warm=warm,
             out=folder,
             resume=resume,
