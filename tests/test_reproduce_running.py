@@ -19,7 +19,7 @@ from separax.cli import app
 from separax.errors import Diverged, InputError, MemoryPrediction
 from separax.loss import Loss
 from separax.networks import SPINN
-from separax.reproduce import flows, running
+from separax.reproduce import figures, flows, running
 from separax.reproduce.plan import Job, plan
 from separax.reproduce.published import published
 from separax.reproduce.records import DamagedRecord, collect, read_record, write_record
@@ -482,6 +482,7 @@ def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
     """Untrained networks will do: what is drawn is where, and beside what."""
     monkeypatch.setattr(flows, "SHOWN", 12)
     monkeypatch.setattr(flows, "INSTANTS", 3)
+    monkeypatch.setattr(figures, "DPI", 40)
     for name in flows.FLOWS:
         text, how = CATALOGUE[name].make("paper")
         small = dataclasses.replace(how, network=SPINN(rank=2, width=4, depth=1, body="mlp"), points=4)
