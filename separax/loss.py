@@ -19,7 +19,7 @@ from .fields import Field, Key, Source
 from .networks import SPINN, PointwiseNetwork, SeparableNetwork
 from .problem import Problem, Tracer
 from .recipe import TIME, Recipe
-from .separable import Square, add_up, columns, mean_square, mean_squares
+from .separable import Square, add_up, mean_square, mean_squares
 from .separate import separate
 from .sources import Place, SeparableSource, sources
 from .terms import Term
@@ -217,7 +217,7 @@ class Loss:
         pairs = quadratic.blocks(polynomial.pairs)
         # what a lattice would cost: a merge of every derivative that is multiplied, and one of the linear part
         used = {key for pair in polynomial.pairs for key in pair}
-        linear = columns(source.parts(polynomial.terms)) if polynomial.terms else []
+        linear = source.columns(polynomial.terms) if polynomial.terms else []
         width = linear[0].shape[1] if linear else 0
         inner = width + sum(ranks[component] for component, _ in used)
         number = width + len(products) + sum(block.size(ranks) for block in pairs)
