@@ -40,15 +40,18 @@ def prepared(
     precision: str | None,
     initial: Path | None = None,
     project: bool = False,
+    causal: bool = False,
 ) -> tuple[Any, Any]:
     """A problem and its recipe with the command line's changes."""
     from .catalogue import find
+    from .causal import Causal
     from .flows import load_flow
 
     entry = find(problem)
     found, base = entry.make(recipe, network, None if initial is None else load_flow(initial, project))
     base = base if points is None else base.with_points(points)
     how = base if precision is None else dataclasses.replace(base, precision=precision)
+    how = dataclasses.replace(how, causal=Causal()) if causal else how
     return found, how if steps is None else how.with_steps(steps)
 
 
@@ -76,7 +79,12 @@ def solve(
     seeds: Annotated[int, typer.Option(help="Train this many seeds at once, from --seed on.")] = 1,
     precision: Precision = None,
     windows: Annotated[int | None, typer.Option(help="Windows of time.", show_default="the problem's")] = None,
+    window: Annotated[float | None, typer.Option(help="Length of a window of time, instead of --windows.")] = None,
     warm: Annotated[bool, typer.Option("--warm", help="Begin a window with the last one's network.")] = False,
+    causal: Annotated[
+        bool,
+        typer.Option("--causal", help="Weigh early times before late ones (patented, not for commercial use: see the docs)."),
+    ] = False,
     initial: Annotated[Path | None, typer.Option(help="A flow to begin from: .npz, .mat or .nc (navier-stokes).")] = None,
     project: Annotated[bool, typer.Option("--project", help="Take the part of --initial that has no divergence.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for the run.", show_default="runs/PROBLEM-TIME")] = None,
@@ -94,7 +102,7 @@ def solve(
             raise InputError("--project is about the flow in a file: write --initial FILE --project")
         if resume and out is None:
             raise InputError("--resume needs the folder of the run to go on with: write --out DIR --resume")
-        found, how = prepared(problem, recipe, network, points, steps, precision, initial, project)
+        found, how = prepared(problem, recipe, network, points, steps, precision, initial, project, causal)
         folder = out or Path("runs") / f"{problem}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
         from .hooks import TensorBoard
         from .report.page import write_report
@@ -105,7 +113,8 @@ def solve(
             found,
             how,
             seed=seed if seeds == 1 else range(seed, seed + seeds),
-            windows=find(problem).windows if windows is None else windows,
+            windows=windows if windows is not None else find(problem).windows if window is None else 1,
+            window=window,
             warm=warm,
             out=folder,
             resume=resume,

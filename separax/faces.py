@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from .domain import Lattice
 from .fields import Key
-from .separable import Square, columns
+from .separable import Square
 from .sources import SeparableSource
 from .terms import Term
 
@@ -30,7 +30,7 @@ def sums(
     """What a term asks of the network: sums of products, each as factors (points, columns) per axis. A jump has two of them, that
     of the field and that of its derivative `along` the axis; other conditions have one."""
     wanted = [field if term.condition.jump or term.condition.mix[0] else None, along]
-    made = [columns(source.parts(terms)) for terms in wanted if terms is not None]
+    made = [source.columns(terms) for terms in wanted if terms is not None]
     if term.axis is None:
         return made
     axis = place.axes.index(term.axis)

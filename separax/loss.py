@@ -12,19 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from . import faces, quadratic
+from . import causal, faces, quadratic
 from .calling import values_of
 from .domain import Lattice, Points
 from .fields import Field, Key, Source
 from .networks import SPINN, PointwiseNetwork, SeparableNetwork
 from .problem import Problem, Tracer
-from .recipe import Recipe
-from .separable import Square, add_up, columns, mean_square, mean_squares
+from .recipe import TIME, Recipe
+from .separable import Square, add_up, mean_square, mean_squares
 from .separate import separate
 from .sources import Place, SeparableSource, sources
 from .terms import Term
 
-TIME = "t"
 GRAM_ADVANTAGE = 3.0
 LAUNCH = 1e5  # operations on a lattice that take no longer than starting them
 MOST_BOUNDARY = 8192  # points on the boundary of a shape: each costs a pass of every axis' network
@@ -153,6 +152,36 @@ class Loss:
         known = Known(model.unknowns, given or {})
         expressions = self.problem.expressions(inside, known.coordinates(places[0]), model.unknowns)
         found = {name: self.mean_square(name, e, inside, places[0], known) for name, e in expressions.items()}
+        return self._stacked(found | self._conditions(places, others, known))
+
+    def causal(
+        self, model: Model, places: tuple[Place, ...], given: Given, tolerance: Array
+    ) -> tuple[Float[Array, " terms"], Float[Array, " terms"], Array]:
+        """The terms, the same with causal weights (`separax.causal`), and the least of these weights."""
+        assert self.recipe.causal is not None  # only who has it asks
+        inside, *others = self.sources(model.network, places)
+        known = Known(model.unknowns, given)
+        place, number = places[0], self.recipe.causal.number(self.counts[TIME])
+        expressions = self.problem.expressions(inside, known.coordinates(place), model.unknowns)
+        squares = {name: self.residual(name, e, inside, place).values ** 2 for name, e in expressions.items()}
+        owner = causal.slices(place.coordinates[place.axes.index(TIME)], self.problem.box[TIME], number)
+        factors = dict(zip(self.names, self.weights))
+        losses = add_up(
+            factors[n] * causal.slice_means(place, TIME, jax.lax.stop_gradient(s), owner, number) for n, s in squares.items()
+        )
+        weights = causal.weights(losses, tolerance)
+        here = weights[owner].astype(self.recipe.dtype)
+        here = place.along(TIME, here) if isinstance(place, Lattice) else here
+        rest = self._conditions(places, others, known)
+        plain, weighed = ({n: place.mean(factor * s) for n, s in squares.items()} for factor in (1.0, here))
+        return self._stacked(plain | rest), self._stacked(weighed | rest), jnp.min(weights)
+
+    def _stacked(self, found: Mapping[str, Array]) -> Float[Array, " terms"]:
+        return jnp.stack([found[name] for name in self.names])
+
+    def _conditions(self, places: tuple[Place, ...], others: Sequence[Source], known: Known) -> dict[str, Array]:
+        """The terms of conditions, by name."""
+        found: dict[str, Array] = {}
         short: list[tuple[str, Square]] = []
         for term, place, source in zip(self.problem.terms, places[1:], others):
             squares = self._squares(term, place, source, known)
@@ -163,7 +192,7 @@ class Loss:
         if short:  # all faces in the same few kernels: a small network's step is made of little else
             for (name, _), mean in zip(short, mean_squares([square for _, square in short])):
                 _add(found, name, mean.astype(self.recipe.dtype))
-        return jnp.stack([found[name] for name in self.names])
+        return found
 
     def mean_square(self, name: str, expression: Any, source: Source, place: Place, known: Known) -> Array:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
@@ -188,7 +217,7 @@ class Loss:
         pairs = quadratic.blocks(polynomial.pairs)
         # what a lattice would cost: a merge of every derivative that is multiplied, and one of the linear part
         used = {key for pair in polynomial.pairs for key in pair}
-        linear = columns(source.parts(polynomial.terms)) if polynomial.terms else []
+        linear = source.columns(polynomial.terms) if polynomial.terms else []
         width = linear[0].shape[1] if linear else 0
         inner = width + sum(ranks[component] for component, _ in used)
         number = width + len(products) + sum(block.size(ranks) for block in pairs)

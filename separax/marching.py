@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from jaxtyping import Array
 
 from .calling import values_of
 from .domain import Lattice, quadrature
-from .errors import Diverged, InputError, listed
+from .errors import Diverged, InputError, finite, listed
 from .hooks import Hooks
 from .loss import START, TIME, Known, Loss, Model, values_name
 from .marched import Marched
@@ -104,7 +105,32 @@ def march(
 def _diverged(error: Diverged, before: Marched | Ensemble | None, folder: Run | None, number: int) -> Diverged:
     """What was solved before the window in which the loss stopped being finite is kept, and handed on."""
     where = f"; the {number} before it are kept in {folder.path / 'windows'}" if folder and number else ""
-    return Diverged(f"window {number + 1}: {error}{where}", error.solution if before is None else before)
+    then = ". The same call with another rate and resume=True begins this window again, and goes on" if folder else ""
+    return Diverged(f"window {number + 1}: {error}{where}{then}", error.solution if before is None else before)
+
+
+# --- how many windows ----------------------------------------------------------------------------------------------
+
+
+def windows_of_length(problem: Problem, window: Any) -> int:
+    """How many windows of a length there are. It must divide the interval: all windows are one problem to the compiler."""
+    window = finite("window", window, positive=True)
+    if TIME not in problem.box.axes:
+        raise InputError(f"window={window:g}: there is no time axis 't' in {problem.box!r} to cut into windows: leave window out")
+    lower, upper = problem.box[TIME]
+    length = upper - lower
+    number = round(length / window)
+    if abs(number * window - length) <= 1e-6 * length:
+        return number
+    if window > length:
+        raise InputError(
+            f"window={window:g} is longer than t, which runs over ({lower:g}, {upper:g}): write window={length:g} or less"
+        )
+    fewer = math.floor(length / window)
+    raise InputError(
+        f"window={window:g} does not divide the {length:g} that t runs over: write window={length / (fewer + 1):g} for {fewer + 1} windows, or"
+        f" window={length / fewer:g} for {fewer}"
+    )
 
 
 # --- what can be marched -------------------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from .causal import Causal
 from .domain import Box, Sampler, Uniform
 from .errors import InputError, finite, listed, nearest, one_of, whole
 from .networks import PINN, SPINN, network_name
@@ -20,6 +21,7 @@ POINTS = (256, 64, 32, 16, 10, 8, 6)  # per axis, for one to seven axes: about a
 STEPS = 20_000
 FUNCTIONS_PER_POINT = 0.8
 LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
+TIME = "t"
 PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64}
 
 
@@ -67,6 +69,7 @@ class Recipe:
             residual small, so they come first; at 1, as the paper has it, training may settle on one of the others.
         weights: factors of loss terms by name, on top of the conditions' own weights.
         precision: "float32" (with full-precision products) or "float64".
+        causal: `Causal()` weighs residuals so that early times are solved before late ones; read its notice. None: they count alike.
     """
 
     network: SPINN | PINN = field(default_factory=lambda: SPINN(rank=32, width=64, depth=3))
@@ -77,6 +80,12 @@ class Recipe:
     emphasis: float = 10.0
     weights: Mapping[str, float] = field(default_factory=dict)
     precision: str = "float32"
+    causal: Causal | None = None
+
+    def __repr__(self) -> str:
+        # a recipe without causal weights is described as it was before there were any: kept runs are compared by it
+        said = [f for f in fields(self) if f.name != "causal" or self.causal is not None]
+        return f"Recipe({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in said)})"
 
     def __post_init__(self):
         network_name(self.network)
@@ -89,6 +98,8 @@ class Recipe:
         if not isinstance(self.sampler, Sampler):
             raise InputError(f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}")
         self._check_optimisers()
+        if self.causal is not None and not isinstance(self.causal, Causal):
+            raise InputError(f"causal must be a Causal or None, got {self.causal!r}: write causal=sx.Causal()")
         finite("emphasis", self.emphasis, positive=True)
         if not isinstance(self.weights, Mapping):
             raise InputError(
@@ -196,9 +207,25 @@ class Recipe:
                     f" points={functions + functions // 3}, or fewer functions"
                 )
 
+    def _check_causal(self, causal: Causal, problem: Problem) -> None:
+        if TIME not in problem.box.axes or TIME in problem.periodic:
+            kind = "what is periodic in t" if TIME in problem.periodic else f"{problem.box!r}, without a time axis 't',"
+            raise InputError(f"causal: {kind} has no earlier and later: leave causal out")
+        if searching := [type(one).__name__ for one in self.optimisers if one.searches]:
+            raise InputError(
+                f"causal: {listed(searching)} compares losses along a line, and causal weights change them on the way: write optimiser=sx.Adam(1e-3)"
+            )
+        points = self.counts(problem.box)[TIME]
+        if causal.number(points) > points:
+            raise InputError(
+                f"causal: {causal.slices} slices for {points} points along t: write sx.Causal(slices={points}), or fewer"
+            )
+
     def check(self, problem: Problem) -> None:
         """Refuses what does not fit the problem."""
         self.counts(problem.box)
+        if self.causal is not None:
+            self._check_causal(self.causal, problem)
         for name in self.weights:
             if name not in problem.names:
                 raise InputError(

@@ -225,13 +225,43 @@ def khatri_rao(factors: Sequence[Array]) -> Array:
     return product
 
 
-def merge(parts: Sequence[tuple[Separable, Terms]]) -> Array:
+class Once:
+    """Factors and products of factors, each made once for all who ask. A compiler would find that two are the same, but not that of
+    their transposes: sharing them, a gradient adds up what comes back to one before it goes on. A large system's program is a
+    fraction of what it would be."""
+
+    def __init__(self):
+        self._made: dict[Any, tuple[Any, Array]] = {}
+
+    def _once(self, key: Any, kept: Any, make: Callable[[], Array]) -> Array:
+        if key not in self._made:
+            self._made[key] = kept, make()  # what the key speaks of is kept, so that its id stays its own
+        return self._made[key][1]
+
+    def factor(self, jet: Array, order: int) -> Array:
+        return self._once((id(jet), order), jet, lambda: jet[order])
+
+    def scaled(self, jet: Array, order: int, coefficient: Any) -> Array:
+        if not isinstance(coefficient, float):
+            return self.factor(jet, order) * jnp.asarray(coefficient, jet.dtype)
+        if coefficient == 1.0:
+            return self.factor(jet, order)
+        return self._once(
+            (id(jet), order, coefficient), jet, lambda: self.factor(jet, order) * jnp.asarray(coefficient, jet.dtype)
+        )
+
+    def product(self, factors: Sequence[Array]) -> Array:
+        return self._once(tuple(map(id, factors)), factors, lambda: khatri_rao(factors))
+
+
+def merge(parts: Sequence[tuple[Separable, Terms]], once: Once | None = None) -> Array:
     """Σ over parts of Σ coefficient · ∂^orders u, on the lattice, in one matrix product.
 
     The axes are split into a left and a right group. Terms that share their right factor are added on the left before
     anything is multiplied (or the other way round), so the inner dimension of the product is the rank times the number
     of *distinct* factors on one side: the Laplacian in three axes costs two ranks, not three.
     """
+    once = once or Once()
     parts = [(u, terms) for u, terms in parts if terms]
     shape = parts[0][0].shape
     if len(shape) == 1:
@@ -242,12 +272,12 @@ def merge(parts: Sequence[tuple[Separable, Terms]]) -> Array:
         heads, tails = group(terms, split)
         if len(tails) <= len(heads):
             for tail, by_head in tails.items():
-                left.append(_side(u, 0, split, by_head))
-                right.append(_side(u, split, len(shape), {tail: 1.0}))
+                left.append(_side(once, u, 0, split, by_head))
+                right.append(_side(once, u, split, len(shape), {tail: 1.0}))
         else:
             for head, by_tail in heads.items():
-                left.append(_side(u, 0, split, {head: 1.0}))
-                right.append(_side(u, split, len(shape), by_tail))
+                left.append(_side(once, u, 0, split, {head: 1.0}))
+                right.append(_side(once, u, split, len(shape), by_tail))
     return jnp.matmul(jnp.concatenate(left, 1), jnp.concatenate(right, 1).T, precision=PRECISION).reshape(shape)
 
 
@@ -279,16 +309,16 @@ def best_split(shape: tuple[int, ...], parts: Sequence[tuple[int, Sequence[Order
     return min((s for s in sides if max(sides[s]) <= 2 * smallest), key=lambda s: (work(s), -s))
 
 
-def _side(u: Separable, start: int, stop: int, terms: Mapping[Orders, Any]) -> Array:
+def _side(once: Once, u: Separable, start: int, stop: int, terms: Mapping[Orders, Any]) -> Array:
     """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`."""
     products: list[Array] = []
     for orders, coefficient in terms.items():
-        factors = [jet[order] for jet, order in zip(u.jets[start:stop], orders)]
-        if not (isinstance(coefficient, float) and coefficient == 1.0):
-            # on the smallest factor: scaling there costs the least
-            small = min(range(len(factors)), key=lambda i: factors[i].shape[0])
-            factors[small] = factors[small] * jnp.asarray(coefficient, factors[small].dtype)
-        products.append(khatri_rao(factors))
+        jets = u.jets[start:stop]
+        small = min(range(len(jets)), key=lambda i: jets[i].shape[1])  # scaling the smallest factor costs the least
+        factors = [
+            once.scaled(jet, order, coefficient if i == small else 1.0) for i, (jet, order) in enumerate(zip(jets, orders))
+        ]
+        products.append(once.product(factors))
     return add_up(products)
 
 
@@ -304,18 +334,19 @@ def merge_at_points(parts: Sequence[tuple[Separable, Terms]]) -> Array:
     return add_up(jnp.sum(_add(u, terms), axis=1) for u, terms in parts if terms)
 
 
-def columns(parts: Sequence[tuple[Separable, Terms]]) -> list[Array]:
+def columns(parts: Sequence[tuple[Separable, Terms]], once: Once | None = None) -> list[Array]:
     """Per axis, factors (points, columns) whose products add up to Σ coefficient · ∂^orders u.
 
     Terms that differ along a single axis are one set of columns: f″g + fg″ + fg = (f″ + f) g + f g″.
     """
+    once = once or Once()
     axes: list[list[Array]] = [[] for _ in parts[0][0].axes]
     for u, terms in parts:
         together = min((_by_others(terms, axis) for axis in range(len(axes))), key=len) if terms else {}
         for (axis, others), along in together.items():
             for i, jet in enumerate(u.jets):
-                factor = add_up(c * jet[order] for order, c in along.items()) if i == axis else jet[others[i]]
-                axes[i].append(factor)
+                of = along if i == axis else {others[i]: 1.0}
+                axes[i].append(add_up(once.scaled(jet, order, c) for order, c in of.items()))
     return [jnp.concatenate(blocks, 1) for blocks in axes]
 
 

@@ -158,6 +158,7 @@ class Session:
         self.records = [arrays["history"]] if arrays["history"].size else []
         self.errors = list(zip(arrays["error_steps"].tolist(), arrays["errors"]))
         self.spent, self.bytes = about["spent"], about["memory"]
+        self.trouble = about.get("trouble")  # it would come to the same again
         return _restored(self.trainer.like(keys, self.window.given), arrays, self.run)
 
     def _compiled(self) -> Compiled:
@@ -241,6 +242,7 @@ class Session:
         if self.run is None or (self.run.saver.busy and not wait):
             return self.run is None
         about = {"stage": self.trainer.stage.number, "step": self.step, "spent": self.spent, "memory": self.bytes}
+        about["trouble"] = self.trouble
         arrays = {STATE + name: leaf for name, leaf in leaves(self.state).items()}
         arrays["history"] = np.concatenate(self.records, axis=-2) if self.records else np.zeros(0)
         arrays["error_steps"] = np.array([step for step, _ in self.errors], int)

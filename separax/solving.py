@@ -13,7 +13,7 @@ from .automatic import TOLERANCE, automatic, suits
 from .errors import InputError, finite, whole
 from .hooks import Hooks
 from .loss import Loss
-from .marching import march
+from .marching import march, windows_of_length
 from .problem import Problem
 from .progress import display
 from .recipe import Recipe
@@ -31,6 +31,7 @@ def solve(
     tolerance: float | None = None,
     seed: int | Sequence[int] = 0,
     windows: int = 1,
+    window: float | None = None,
     warm: bool = False,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -47,6 +48,7 @@ def solve(
         seed: of the random numbers; several seeds are trained at once and give an `Ensemble`.
         windows: cut the time axis into so many windows and solve one after the other, each from the state the last one ended
             with: for what changes too much over the whole interval for one network. A recipe's steps are those of a window.
+        window: the length of a window, instead of their number; it must divide the interval of time.
         warm: begin each window with the network of the last one instead of a fresh one.
         out: a folder to keep the run in: settings, state, solution, history and record; `sx.load` reads it.
         resume: go on with the run that `out` holds.
@@ -75,6 +77,10 @@ def solve(
     seeds = [whole("seed", s, 0) for s in (seed if isinstance(seed, Iterable) else [seed])]
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
+    if window is not None:
+        if whole("windows", windows) > 1:
+            raise InputError(f"solve: windows={windows} and window={window!r} both say how time is cut: leave one of the two out")
+        windows = windows_of_length(problem, window)
     alone = recipe is None and not several and whole("windows", windows) == 1
     if alone and suits(problem):
         return _refine(problem, wanted, seeds[0], out, resume, progress, hooks)

@@ -15,7 +15,7 @@ from jaxtyping import Array
 from .domain import Lattice, Points, flatten
 from .fields import Key, Source
 from .networks import PointwiseNetwork, SeparableNetwork
-from .separable import Separable, add_up, merge, merge_at_points
+from .separable import Once, Separable, add_up, columns, merge, merge_at_points
 
 Place = Lattice | Points
 
@@ -23,8 +23,8 @@ Place = Lattice | Points
 class SeparableSource:
     """Formal combinations merged from factors."""
 
-    def __init__(self, components: Sequence[Separable], place: Place):
-        self.components, self.place = components, place
+    def __init__(self, components: Sequence[Separable], place: Place, once: Once):
+        self.components, self.place, self.once = components, place, once
         self.axes, self.shape, self.dtype = place.axes, place.shape, components[0].jets[0].dtype
         self._made: dict[Any, Array] = {}
 
@@ -32,11 +32,16 @@ class SeparableSource:
         """The terms by component."""
         return [(u, {o: c for (i, o), c in terms.items() if i == k}) for k, u in enumerate(self.components)]
 
+    def columns(self, terms: Mapping[Key, Any]) -> list[Array]:
+        """Per axis, factors (points, columns) whose products add up to the terms."""
+        return columns(self.parts(terms), self.once)
+
     def values(self, terms: Mapping[Key, Any]) -> Array:
         key = _hashable(terms)
         if key is not None and key in self._made:
             return self._made[key]
-        values = (merge if isinstance(self.place, Lattice) else merge_at_points)(self.parts(terms))
+        parts = self.parts(terms)
+        values = merge(parts, self.once) if isinstance(self.place, Lattice) else merge_at_points(parts)
         if key is not None:
             self._made[key] = values
         return values
@@ -97,12 +102,20 @@ def sources(
             coordinates = tuple(jnp.asarray(c, dtype) for c in points.coordinates)
             found.append(PointwiseSource(network.derivatives(coordinates, {o for _, o in wanted}), place))
         return found
-    rows = [Rows() for _ in network.axes]
-    slices = [[r.add(c) for r, c in zip(rows, place.coordinates)] for place in places]
-    jets = network.jets(tuple(r.all(dtype) for r in rows), max(highest(wanted) for wanted in needs))
+    asked = [Rows() for _ in network.axes]
+    slices = [[r.add(c) for r, c in zip(asked, place.coordinates)] for place in places]
+    jets = network.jets(tuple(r.all(dtype) for r in asked), max(highest(wanted) for wanted in needs))
     made: list[Source] = []
-    for place, cut in zip(places, slices):
+    once, cuts = Once(), {}  # faces have their coordinates in common with the inside, and then the jets there too
+
+    def cut(component: int, axis: int, rows: slice) -> Array:
+        key = (component, axis, rows.start, rows.stop)
+        if key not in cuts:
+            cuts[key] = jets[axis][component][:, rows]
+        return cuts[key]
+
+    for place, rows in zip(places, slices):
         weights = place.weights if isinstance(place, Lattice) else None
-        each = [Separable(place.axes, [jet[i][:, s] for jet, s in zip(jets, cut)], weights) for i in range(network.components)]
-        made.append(SeparableSource(each, place))
+        each = [Separable(place.axes, [cut(i, k, s) for k, s in enumerate(rows)], weights) for i in range(network.components)]
+        made.append(SeparableSource(each, place, once))
     return made

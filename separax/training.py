@@ -64,6 +64,7 @@ class TrainState(eqx.Module):
     best_loss: Float[Array, ""]
     best_step: Int[Array, ""]
     given: dict[str, Array]  # what the loss is told besides: nothing, or where a window of time begins, and from what
+    tolerance: Int[Array, ""] | None = None  # the number of the one that causal weights are at, where there are any
 
 
 class Trainer:
@@ -132,7 +133,8 @@ class Trainer:
         model = self._build(k_model)
         model, none = model if params is None else params, jnp.zeros((), jnp.int32)
         unknown = jnp.asarray(jnp.inf, self.loss.recipe.dtype)
-        state = TrainState(model, None, jax.random.key_data(k_points), none, model, unknown, none, dict(given))
+        first = None if self.loss.recipe.causal is None else none
+        state = TrainState(model, None, jax.random.key_data(k_points), none, model, unknown, none, dict(given), first)
         if self.searches:
             return self._begin(state)
         return dataclasses.replace(state, optimiser=self.optimiser.init(model))
@@ -169,7 +171,7 @@ class Trainer:
             total, optimiser = self._value(start, places, before.given)[0], self.optimiser.init(start)
         # two copies, because a launch takes over the memory of its argument
         copy = jnp.copy(start)
-        return TrainState(jnp.copy(start), optimiser, before.key, before.step, copy, total, before.best_step, before.given)
+        return dataclasses.replace(before, model=jnp.copy(start), optimiser=optimiser, best=copy, best_loss=total)
 
     def _first(self, start: Array, places: Any, given: Given) -> tuple[Array, Array]:
         """The loss and its gradient where a stage begins; who solves has no use for a gradient."""
@@ -186,7 +188,8 @@ class Trainer:
 
     def _compared(self, state: TrainState, seen: TrainState, total: Array) -> TrainState:
         """`state` with the best parameters so far, where those of `seen` have a loss of `total`; NaN is not better."""
-        better = total < state.best_loss
+        # while causal weights hold late times back, a flat function has the lowest loss of all: then the latest are the best
+        better = total < (state.best_loss if state.tolerance is None else jnp.inf)
         return dataclasses.replace(
             state,
             best=jnp.where(better, seen.model, state.best),
@@ -211,6 +214,17 @@ class Trainer:
         terms = self.loss(self.model(params), places, given)
         return self.loss.total(terms), terms
 
+    def _followed(self, params: Any, places: Any, given: Given, tolerance: Array | None) -> tuple[Array, tuple[Array, Any]]:
+        """What a gradient is taken of; with the step's terms and total, and the tolerance of the next one."""
+        causal = self.loss.recipe.causal
+        if causal is None or tolerance is None:
+            total, terms = self._value(params, places, given)
+            return total, (jnp.append(terms, total), None)
+        size = jnp.asarray(causal.tolerances, self.loss.recipe.dtype)[tolerance]
+        terms, weighed, least = self.loss.causal(self.model(params), places, given, size)
+        record = jnp.append(terms, self.loss.total(terms))
+        return self.loss.total(weighed), (record, causal.advanced(tolerance, least))
+
     def _draw(self, key: Array, step: Any) -> Any:
         """The points of a step."""
         number = (step - self.stage.start) // self.every if self.every else 0
@@ -224,26 +238,27 @@ class Trainer:
 
     def _look(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Some steps on one draw of points; returns every step's terms and total."""
-        params, optimiser, record = (self._searched if self.searches else self._stepped)(state, places)
-        after = dataclasses.replace(state, model=params, optimiser=optimiser, step=state.step + self.look)
+        after, record = (self._searched if self.searches else self._stepped)(state, places)
+        after = dataclasses.replace(after, step=state.step + self.look)
         # the first loss of a look belongs to the parameters it began with
         total = self._on_unseen(state.model, state) if self.searches else record[0, -1]
         return self._compared(after, state, total), record
 
-    def _stepped(self, state: TrainState, places: Any) -> tuple[Array, Any, Array]:
+    def _stepped(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Steps along one gradient each."""
 
         def step(carry, _):
-            params, optimiser = carry
-            (total, terms), gradient = jax.value_and_grad(self._value, has_aux=True)(params, places, state.given)
+            params, optimiser, tolerance = carry
+            gradient, (record, tolerance) = jax.grad(self._followed, has_aux=True)(params, places, state.given, tolerance)
             updates, optimiser = self.optimiser.update(gradient, optimiser, params)
             params = params + updates.astype(params.dtype)
-            return (params, optimiser), jnp.append(terms, total)
+            return (params, optimiser, tolerance), record
 
-        (params, optimiser), record = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
-        return params, optimiser, record
+        first = (state.model, state.optimiser, state.tolerance)
+        (params, optimiser, tolerance), record = lax.scan(step, first, None, length=self.look)
+        return dataclasses.replace(state, model=params, optimiser=optimiser, tolerance=tolerance), record
 
-    def _searched(self, state: TrainState, places: Any) -> tuple[Array, Any, Array]:
+    def _searched(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Steps of an optimiser that evaluates the loss itself. It knows the total where it is, but not the terms: those are
         evaluated once, where the look begins, and stand for all of it."""
         first, terms = self._value(state.model, places, state.given)
@@ -261,7 +276,8 @@ class Trainer:
 
         (params, optimiser), totals = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
         totals = totals.at[0].set(first)
-        return params, optimiser, jnp.concatenate([jnp.broadcast_to(terms, (self.look, len(terms))), totals[:, None]], 1)
+        record = jnp.concatenate([jnp.broadcast_to(terms, (self.look, len(terms))), totals[:, None]], 1)
+        return dataclasses.replace(state, model=params, optimiser=optimiser), record
 
     def _round(self, state: TrainState) -> tuple[TrainState, Array]:
         """Look after look, on one draw of points for all of them or on one for each."""
@@ -292,7 +308,8 @@ class Trainer:
         loss = type(self.loss)(self.loss.problem, dataclasses.replace(self.loss.recipe, sampler=Uniform()))
 
         def forward(params: Any, key: Array) -> Array:
-            return self._value(params, loss.draw(key, jnp.zeros((), jnp.int32)), {})[0]
+            first = jnp.zeros((), jnp.int32)
+            return self._followed(params, loss.draw(key, first), {}, None if loss.recipe.causal is None else first)[0]
 
         key = jax.random.key(0)
         params = jax.eval_shape(self._init, key, {}, None).model

@@ -169,7 +169,7 @@ def test_tables_are_what_the_records_say():
     """Made anew by: separax reproduce --show --out results/h200/rows --into README.md --into docs/paper.md"""
     records, damaged = collect(ROOT / "results" / "h200" / "rows")
     assert not damaged
-    tables = documents(rows_of((), records))
+    tables = documents(rows_of((), records), records)
     for page in PAGES:
         assert stale(page, tables) == []
 

@@ -11,6 +11,7 @@ import separax as sx
 from separax import marching, session
 from separax.errors import Diverged, InputError
 from separax.loss import START, Loss, values_name
+from separax.runs import check, read_settings
 from separax.training import Trainer
 
 BOX = sx.Box(t=(1, 2), x=(0, 2))
@@ -270,6 +271,52 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
     assert kept.interrupted
     assert kept.relative_l2() < 0.5
     assert (tmp_path / "run" / "windows" / "001" / "solution.npz").exists()
+
+
+@pytest.mark.usefixtures("unoptimised")
+def test_a_window_that_diverged_is_begun_again_with_another_rate(tmp_path):
+    def brittle(u, t, x):  # breaks where a large step takes a later window too far
+        return jnp.where((t > 1.5) & (jnp.abs(u.value) > 8), jnp.inf, 1.0) * (heat(u, t, x).value + 0.0 * u.value)
+
+    def march(rate, **options):
+        how = sx.Recipe(sx.SPINN(rank=2, width=8, depth=1, body="mlp", frequencies=1), 8, 100, sx.Adam(rate))
+        text = sx.Problem(BOX, brittle, [sx.Initial(exact), sx.Periodic()])
+        return sx.solve(text, how, windows=2, out=run, progress=False, **options)
+
+    run = tmp_path / "run"
+    with pytest.raises(Diverged, match=r"window 2: .*the 1 before it.*another rate and resume=True") as error:
+        march(1.0)
+    with pytest.raises(Diverged, match="window 2: the loss stopped being finite"):  # the same again comes to the same
+        march(1.0, resume=True)
+    again = march(1e-2, resume=True)
+    assert not again.interrupted
+    assert len(again.windows) == 2
+    x, t = np.linspace(0, 2, 9), np.linspace(1, 1.5, 5)
+    np.testing.assert_array_equal(again(t=t, x=x), error.value.solution(t=t, x=x))  # the first window is the one that was kept
+    assert (run / "windows" / "002.diverged").is_dir()
+    assert "rate=1.0" in read_settings(run / "windows" / "001")["recipe"]
+    assert "rate=0.01" in read_settings(run)["recipe"]
+    assert check(run) == []
+    with pytest.raises(InputError, match=r"resume: .* was run with recipe"):  # nothing diverged any more
+        march(1e-3, resume=True)
+
+
+# --- by length ---------------------------------------------------------------------------------------------------
+
+
+def test_windows_by_their_length():
+    assert [marching.windows_of_length(problem(), w) for w in (1, 0.5, 1 / 3, 0.1)] == [1, 2, 3, 10]
+    still = sx.Problem(sx.Box(x=(0, 1)), lambda u: u.xx, [sx.Dirichlet(0)])
+    for text, options, words in [
+        (problem(), {"window": 0}, "window must be a positive.*got 0"),
+        (problem(), {"window": -0.5}, "window must be a positive.*got -0.5"),
+        (problem(), {"window": 1.5}, r"window=1.5 is longer than t, which runs over \(1, 2\): write window=1 or less"),
+        (problem(), {"window": 0.3}, r"does not divide the 1 .*window=0.25 for 4 windows, or window=0.333333 for 3"),
+        (problem(), {"window": 0.5, "windows": 2}, "windows=2 and window=0.5 both.*leave one of the two out"),
+        (still, {"window": 0.5}, "no time axis 't'.*leave window out"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            sx.solve(text, recipe(), **options)
 
 
 # --- refused -----------------------------------------------------------------------------------------------------

@@ -562,3 +562,26 @@ def test_error_against_rank_shows_means_and_bands(tmp_path):
     assert size(figures.save(figure, tmp_path / "rank.png")) == (1800, 720)
     with pytest.raises(InputError, match="1 of 1 do not"):
         figures.error_against_rank([made()])
+
+
+def test_error_over_time_is_drawn_and_tabled(tmp_path):
+    over = {"t": [0.0, 0.25, 0.5, 0.75, 1.0], "relative_l2": [[0.01 * i, 0.03 * i] for i in range(1, 6)]}
+    records = [made("navier-stokes", points=n, relative_l2=(0.03, 0.04), over_time=over) for n in (32, 64)]
+    figure = figures.error_over_time(records)
+    np.testing.assert_allclose(drawn(figure.axes[0], "spinn-mod, 64³"), [(0.25 * i, 0.02 * (i + 1)) for i in range(5)])
+    text = tables.markdown(tables.time_table(records))
+    assert "| spinn-mod | 64³ | 0.02 ± " in text
+    assert "relative L2 t = 0.75" in text
+    with pytest.raises(InputError, match="'over_time'"):
+        figures.error_over_time([made()])
+
+
+def test_a_study_of_ranks_is_tabled_beside_the_papers_rank():
+    records = [made("navier-stokes", points=64, relative_l2=(0.03,), rank=rank, ms_per_step=rank / 10) for rank in (256, 128, 8)]
+    lines = tables.markdown(tables.rank_table(records, published())).splitlines()
+    cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines[2:5]]
+    assert [row[2:6] for row in cells] == [
+        ["8", "–", "0.03", "0.8"],
+        ["128", "0.0363", "0.03", "12.8"],
+        ["256", "–", "0.03", "25.6"],
+    ]

@@ -11,18 +11,21 @@ import jax
 import numpy as np
 import pytest
 from typer.testing import CliRunner
+from untrained import untrained as random_solution
 
 from separax.catalogue import CATALOGUE
+from separax.catalogue.navier_stokes_3d import velocity
 from separax.cli import app
 from separax.errors import Diverged, InputError, MemoryPrediction
 from separax.loss import Loss
-from separax.reproduce import running
+from separax.networks import SPINN
+from separax.reproduce import figures, flows, running
 from separax.reproduce.plan import Job, plan
 from separax.reproduce.published import published
 from separax.reproduce.records import DamagedRecord, collect, read_record, write_record
 from separax.reproduce.running import Stopped, recorded, run_all
 from separax.reproduce.showing import documents, log_command, rows_of, write_all
-from separax.runs import read_settings
+from separax.runs import load, read_settings
 from separax.solving import solve
 from separax.training import Trainer
 
@@ -253,7 +256,19 @@ def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
     assert record["steps"] == 10
     assert len(kept["relative_l2_windows"]) == 2
     assert record["relative_l2"] == [pytest.approx(np.mean(kept["relative_l2_windows"]))]
+    # the flow itself, asked at an instant; the error at the start of the first window
+    over = record["over_time"]
+    solution = load(tmp_path / "runs" / "navier-stokes" / "spinn-mod-8-rank4")[0]
+    space = dict.fromkeys("xy", np.linspace(0, 2 * np.pi, 128))
+    true = {"w": CATALOGUE["navier-stokes"].problem("paper").reference["w"]}
+    assert over["t"][::20] == pytest.approx([0, 0.5, 1])
+    assert over["relative_l2"][20] == [pytest.approx(solution.relative_l2(true, "w", t=[0.5], **space), rel=1e-4)]
     (record,), _ = go([Job("navier-stokes-3d", "spinn-mod", 4, (0,), steps=10, rank=2)], tmp_path)
+    (tables, _) = write_all(tmp_path)
+    assert (tmp_path / "figures" / "rank.png") in tables
+    text = (tmp_path / "tables.md").read_text()
+    assert "## navier-stokes-ranks\n" in text
+    assert "over-time" not in text  # that is of the rows of the paper, not of studies
     assert record["relative_l2"][0] != pytest.approx(
         json.loads((tmp_path / "runs" / "navier-stokes-3d" / "spinn-mod-4-rank2" / "record.json").read_text())["relative_l2"],
         rel=1e-3,
@@ -299,7 +314,7 @@ def test_too_little_memory_skips_a_row_and_goes_on(tmp_path, monkeypatch):
     shown = rows_of(["helmholtz"], collect(tmp_path)[0])
     (row,) = [r for r in shown["helmholtz"] if (r.network, r.points) == ("spinn", 256)]
     assert row.notes.startswith("skipped: a step on 256 × 256 × 256")
-    assert "| skipped: a step on 256 × 256 × 256" in documents(shown)["helmholtz"]
+    assert "| skipped: a step on 256 × 256 × 256" in documents(shown, [])["helmholtz"]
     assert recorded(jobs[0], tmp_path) is None  # tried again when there is more
 
 
@@ -460,6 +475,27 @@ def test_tables_and_figures_are_written(folder):
     text = (folder / "tables.md").read_text()
     for name in (*CATALOGUE, "summary"):
         assert f"## {name}\n" in text
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
+    """Untrained networks will do: what is drawn is where, and beside what."""
+    monkeypatch.setattr(flows, "SHOWN", 12)
+    monkeypatch.setattr(flows, "INSTANTS", 3)
+    monkeypatch.setattr(figures, "DPI", 40)
+    for name in flows.FLOWS:
+        text, how = CATALOGUE[name].make("paper")
+        small = dataclasses.replace(how, network=SPINN(rank=2, width=4, depth=1, body="mlp"), points=4)
+        flows.pictures(name, random_solution(text, small), tmp_path, "tiny")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "navier-stokes-3d-tiny-velocity.png",
+        "navier-stokes-3d-tiny-vorticity.png",
+        "navier-stokes-tiny-vorticity.gif",
+        "navier-stokes-tiny-vorticity.png",
+    ]
+    (u, v, w) = flows._components(random_solution(text, small), velocity)
+    assert (u.held, v.held) == (w.held, w.held)
+    assert u.reference[3, 5] == pytest.approx(float(velocity(x=u.axes["x"][3], y=u.axes["y"][5], **u.held)["u"]))
 
 
 @pytest.mark.usefixtures("untrained")

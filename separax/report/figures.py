@@ -113,15 +113,21 @@ def panels(found: Sequence[Picture]) -> Figure:
     scale = cuts.limits([v for p in found for v in (p.values, p.reference) if v is not None])
     most = cuts.largest([p.difference for p in found if p.difference is not None])
     images = {}
+    several = len({p.field for p in found}) > 1
     for row, picture in zip(grid, found):
         where = f" at {picture.where}" if picture.where else ""
         columns = {"solution": picture.values, "reference": picture.reference, "difference": picture.difference}
         for panel, (title, values) in zip(row, columns.items()):
             chosen = (-most, most, DIFFERENCES) if title == "difference" else (*scale, VALUES)
-            images[title] = _image(panel, picture, values, *chosen, title + where)
-    figure.colorbar(images["difference"], ax=list(grid[:, -1]), format="%.0e", shrink=0.8, aspect=25)
+            images[title] = _image(panel, picture, values, *chosen, (f"{picture.field}: " if several else "") + title + where)
+    figure.colorbar(images["difference"], ax=list(grid[:, -1]), format="%.2g", shrink=0.8, aspect=25)
     figure.colorbar(
-        images["solution"], ax=list(grid[:, :2].ravel()), shrink=0.8, location="left", label=found[0].field, aspect=25
+        images["solution"],
+        ax=list(grid[:, :2].ravel()),
+        shrink=0.8,
+        location="left",
+        label="" if several else found[0].field,
+        aspect=25,
     )
     return figure
 

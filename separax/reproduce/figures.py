@@ -6,6 +6,7 @@ with hollow marks. A network has a colour and a mark of its own, so that either 
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -104,6 +105,25 @@ def error_against_rank(records: Iterable[Record]) -> Figure:
         _tidy(panel)
         _ticks(panel, sorted({r["rank"] for r in found}))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
+    return figure
+
+
+def error_over_time(records: Iterable[Record]) -> Figure:
+    """Relative L2 error at instants of time, from records with the extra key "over_time": a panel for every problem, a line for every
+    network and number of points."""
+    found = [r for r in records if r.get("over_time")]
+    if not found:
+        raise InputError("records: none has the key 'over_time': run a flow, separax reproduce navier-stokes")
+    problems = list(dict.fromkeys(r["problem"] for r in found))
+    figure, (panels,) = new_figure(5.6 * len(problems), 3.8, 1, len(problems))
+    for panel, problem in zip(panels, problems):
+        mine = furthest((r for r in found if r["problem"] == problem), key=lambda r: (r["network"], r["points"]))
+        for look, r in zip(itertools.cycle(zip(COLOURS, "os^DvPX")), mine):
+            bands = [(t, interval(each)) for t, each in zip(r["over_time"]["t"], r["over_time"]["relative_l2"])]
+            _line(panel, look, bands, f"{r['network']}, {lattice(r['points'], r['axes'])}", ms=3)
+        panel.set(xlabel="t", ylabel="relative L2 error", title=TITLES.get(problem, problem))
+        _tidy(panel)
+        panel.legend(frameon=False)
     return figure
 
 

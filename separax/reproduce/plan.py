@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..catalogue import CATALOGUE
+from ..causal import Causal
 from ..errors import InputError, listed, one_of, whole
 from ..networks import NETWORKS, SPINN
 from ..optimisers import LBFGS, Adam
@@ -17,6 +18,9 @@ from .published import Published, published, seeds_of
 
 TUNED = "+lbfgs"  # what a network's name ends in where L-BFGS follows Adam
 LBFGS_STEPS = 1_000  # the paper says "a single outer loop", and not how many steps that is
+CAUSAL = (
+    "causal-pinn"  # the paper's name for pinn-mod with causal weights; run only if it is asked for (see the notice in `causal`)
+)
 RANKED = ("spinn", "spinn-mod")  # the networks of a study of ranks
 BASELINES = ("timed", "smallest", "all")
 BASELINE_SEEDS = 3
@@ -45,7 +49,8 @@ class Job:
         return folder / self.problem / f"{self.stem}.json"
 
     def make(self) -> tuple[Problem, Recipe]:
-        problem, recipe = CATALOGUE[self.problem].make("paper", self.network.removesuffix(TUNED))
+        network = "pinn-mod" if self.network == CAUSAL else self.network.removesuffix(TUNED)
+        problem, recipe = CATALOGUE[self.problem].make("paper", network)
         points = LATTICES.get(self.problem, {}).get(self.points, self.points)
         changes: dict[str, object] = {"points": points}
         if self.steps is not None:
@@ -56,6 +61,8 @@ class Job:
         if self.network.endswith(TUNED):
             assert isinstance(recipe.optimiser, Adam)
             changes["optimiser"] = [recipe.optimiser, LBFGS(LBFGS_STEPS)]
+        if self.network == CAUSAL:
+            changes["causal"] = Causal()
         return problem, dataclasses.replace(recipe, **changes)  # pyright: ignore[reportArgumentType]
 
 
@@ -74,7 +81,7 @@ def plan(
 
     Arguments:
         problems: names; every problem of the catalogue with a published row if empty.
-        networks: which of spinn, spinn-mod, pinn, pinn-mod (and spinn-mod+lbfgs); all if empty.
+        networks: which of spinn, spinn-mod, pinn, pinn-mod (and spinn-mod+lbfgs); all if empty. causal-pinn is run only if it is named.
         points: per axis; the published ones if empty. Others are run where none of these is published.
         seeds: how many, trained at once; the paper's number if None, and three for the pointwise baselines.
         first_seed: the seeds are first_seed, first_seed + 1, …
@@ -86,7 +93,7 @@ def plan(
     for name in problems:
         one_of("problem", name, CATALOGUE)
     for name in networks:
-        one_of("networks", name, sorted(known))
+        one_of("networks", name, sorted(known | {CAUSAL}))
     one_of("baselines", baselines, BASELINES)
     if seeds is not None:
         whole("seeds", seeds)
@@ -97,7 +104,7 @@ def plan(
         rows = [row for row in published() if row.problem == name and row.network in (networks or known)]
         for network in dict.fromkeys(row.network for row in rows):
             sizes = _sizes(name, network, [row for row in rows if row.network == network], points)
-            pointwise = network.startswith("pinn")
+            pointwise = _pointwise(network)
             chosen = seeds or (BASELINE_SEEDS if pointwise else seeds_of(name))
             for size in sizes:
                 train = not pointwise or baselines == "all" or (baselines == "smallest" and size == min(sizes))
@@ -107,7 +114,11 @@ def plan(
         asked = listed([*problems, *networks, *map(str, points)])
         raise InputError(f"reproduce: the paper has no row for {asked}: `separax reproduce --show` lists those it has")
     # small rows first, baselines last; rows of one network and size share much of what a compiler has to try out
-    return sorted(jobs, key=lambda job: (job.network.startswith("pinn"), job.points, job.network))
+    return sorted(jobs, key=lambda job: (_pointwise(job.network), job.points, job.network))
+
+
+def _pointwise(network: str) -> bool:
+    return not network.startswith("spinn")
 
 
 def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int]) -> list[int]:

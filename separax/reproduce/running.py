@@ -24,6 +24,7 @@ from ..runs import read_settings, settings
 from ..solution import Ensemble, Solution
 from ..solving import solve
 from ..training import Trainer
+from .flows import FLOWS, over_time, pictures
 from .plan import Job
 from .records import MOST_CURVE_STEPS, DamagedRecord, Record, read_record, write_record
 
@@ -169,7 +170,11 @@ def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder:
         if found[0].interrupted:
             raise Stopped(f"{job.problem}, {job.network}, {job.points} points: stopped at step {found[0].timing.steps:,}")
         groups.append(found)
-    if job.points == 64 or problem.box.dimension == 2:
+    if job.problem in FLOWS:
+        if job.rank is None:
+            pictures(job.problem, groups[0][0], folder / "figures", job.stem)
+        record["over_time"] = over_time([solution for group in groups for solution in group])
+    elif job.points == 64 or problem.box.dimension == 2:
         picture(groups[0][0], folder / "figures" / f"{job.problem}-{job.stem}.png")
     note = f"{together} {'seed' if together == 1 else 'seeds'} at once" if len(groups) > 1 else ""
     record |= summary(groups) | {"status": "done", "note": note}

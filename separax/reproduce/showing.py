@@ -11,10 +11,10 @@ from ..catalogue import CATALOGUE
 from ..errors import InputError, listed, nearest
 from ..report.record import environment
 from ..runs import write
-from .figures import error_against_rank, four_columns, save
+from .figures import error_against_rank, error_over_time, four_columns, save
 from .published import published
 from .records import Record, collect
-from .tables import Row, compare, csv_text, inject, markdown, problem_table, stale, summary_table
+from .tables import Row, compare, csv_text, inject, markdown, problem_table, rank_table, stale, summary_table, time_table
 
 FOUR = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")  # the problems of the paper's figure
 
@@ -24,17 +24,23 @@ def rows_of(problems: Sequence[str], records: Sequence[Record]) -> dict[str, lis
     return {name: compare(name, records, published()) for name in problems or list(CATALOGUE)}
 
 
-def documents(rows: dict[str, list[Row]]) -> dict[str, str]:
-    """The Markdown of every table, by the name its place in a document has."""
+def documents(rows: dict[str, list[Row]], records: Sequence[Record]) -> dict[str, str]:
+    """The Markdown of every table, by the name its place in a document has: rows of the paper, then studies."""
     every = [row for some in rows.values() for row in some]
-    return {name: markdown(problem_table(some)) for name, some in rows.items() if some} | {
-        "summary": markdown(summary_table(every))
-    }
+    found = {name: problem_table(some) for name, some in rows.items() if some} | {"summary": summary_table(every)}
+    for name in rows:
+        done = [r for r in records if r["problem"] == name and r["status"] == "done"]
+        if ranked := [r for r in done if "rank" in r]:
+            found[f"{name}-ranks"] = rank_table(ranked, published())
+        if flows := [r for r in done if r.get("over_time") and "rank" not in r]:
+            found[f"{name}-over-time"] = time_table(flows)
+    return {name: markdown(table) for name, table in found.items()}
 
 
 def fill(markdown_file: Path, folder: Path) -> None:
     """Puts the tables of a folder's records into the places that a document has for them."""
-    tables = documents(rows_of((), collect(folder)[0]))
+    records, _ = collect(folder)
+    tables = documents(rows_of((), records), records)
     for name in stale(markdown_file, tables):
         if name not in tables:
             raise InputError(f"{markdown_file}: there is no table {name!r}; there are {listed(tables)}.{nearest(name, tables)}")
@@ -46,7 +52,7 @@ def write_all(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
     records, damaged = collect(folder)
     rows = rows_of((), records)
     every = [row for some in rows.values() for row in some]
-    text = "\n\n".join(f"## {name}\n\n{table}" for name, table in documents(rows).items())
+    text = "\n\n".join(f"## {name}\n\n{table}" for name, table in documents(rows, records).items())
     files = [folder / "tables.csv", folder / "tables.md"]
     write(files[0], csv_text(every).encode())
     write(files[1], f"# Published and ours\n\n{text}\n".encode())
@@ -56,6 +62,9 @@ def write_all(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
     ranked = [r for r in records if "rank" in r and r["status"] == "done"]
     if ranked:
         files.append(save(error_against_rank(ranked), folder / "figures" / "rank.png"))
+    flows = [r for r in records if r.get("over_time") and "rank" not in r]
+    if flows:
+        files.append(save(error_over_time(flows), folder / "figures" / "over-time.png"))
     return files, damaged
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 MISSING = "–"
+PAPER_RANKS = {"navier-stokes": 128, "navier-stokes-3d": 128}  # of the published rows, where a study of ranks is of interest
 WITHIN = 1.25  # up to this ratio a row counts as reproduced
 CAVEAT = (
     f"Ratio: ours over published, below 1 is better. ±: 70 % confidence interval of the mean over seeds. Published times and memory "
@@ -216,6 +217,47 @@ def summary_table(rows: Sequence[Row]) -> Table:
         f"Speed-up: of a step, ours on {_devices(rows)} over the published one on {DEVICE}."
     )
     return Table("summary", headings, cells, caption=caption)
+
+
+def rank_table(records: Sequence[Record], published: Iterable[Published]) -> Table:
+    """A study of ranks of one problem: error and time of a step; the published error where the paper's rank is its own."""
+    theirs = list(published)
+
+    def cells(record: Record) -> list[str]:
+        row = Row(record["problem"], record["network"], record["points"], record["axes"], None, record)
+        known = [p.relative_l2 for p in theirs if p.problem == row.problem and p.about(row.network, record["points"], row.axes)]
+        paper = known[0] if known and record["rank"] == PAPER_RANKS.get(row.problem) else None
+        size = lattice(record["points"], record["axes"])
+        errors = brief_interval(row.relative_l2)
+        return [
+            row.network,
+            size,
+            str(record["rank"]),
+            brief(paper),
+            errors,
+            brief(row.ms_per_step),
+            brief(record["train_seconds"]),
+        ]
+
+    headings = [("", "network"), ("", "points"), ("", "rank"), ("relative L2", "published"), ("relative L2", "ours")]
+    headings += [("ms/step", "ours"), ("train", "seconds")]
+    rows = sorted(records, key=lambda r: (r["network"], r["points"], r["rank"]))
+    notes = [Row(r["problem"], r["network"], r["points"], r["axes"], None, r).notes for r in rows]
+    devices = listed(dict.fromkeys(r["environment"]["device"] for r in rows))
+    return Table(f"{rows[0]['problem']}, ranks", headings, [cells(r) for r in rows], notes, f"Ours: {devices}.")
+
+
+def time_table(records: Sequence[Record]) -> Table:
+    """The error of a flow at five instants, by network and points."""
+    times = records[0]["over_time"]["t"]
+    chosen = [round(i * (len(times) - 1) / 4) for i in range(5)]
+    cells = [
+        [r["network"], lattice(r["points"], r["axes"])]
+        + [brief_interval(interval(r["over_time"]["relative_l2"][i])) for i in chosen]
+        for r in records
+    ]
+    headings = [("", "network"), ("", "points"), *(("relative L2", f"t = {times[i]:.3g}") for i in chosen)]
+    return Table(f"{records[0]['problem']}, error over time", headings, cells)
 
 
 def _devices(rows: Sequence[Row]) -> str:

@@ -163,8 +163,28 @@ class Run:
         damage = self._read_settings()
         if self._kept is None:
             return self._recovered(damage)
-        self._check_same(self._kept)
-        return self._kept["run"]
+        identity = self._kept["run"]
+        if not self._mended(self._kept):
+            self._check_same(self._kept)
+        return identity
+
+    def _mended(self, kept: Mapping[str, Any]) -> bool:
+        """Whether this is a march whose last window diverged, and only the recipe is another one now: then that window begins again.
+        Those before it keep what they were made with in settings of their own."""
+        reached = sorted((self.path / "windows").glob("[0-9]" * 3))
+        if [k for k in self.settings if kept.get(k) != self.settings[k]] != ["recipe"] or not reached:
+            return False
+        state = States(reached[-1], None).newest()
+        if state is None or not state[0].get("trouble"):
+            return False
+        number, aside = 1, reached[-1].with_name(f"{reached[-1].name}.diverged")
+        while aside.exists():
+            number += 1
+            aside = reached[-1].with_name(f"{reached[-1].name}.diverged{number}")
+        reached[-1].rename(aside)
+        say(f"window {int(reached[-1].name)} diverged (it is now in {aside}) and begins again with the recipe given")
+        self._kept = None  # the settings are written anew
+        return True
 
     def _check_same(self, kept: Mapping[str, Any]) -> None:
         changed = [k for k in self.settings if kept.get(k) != self.settings[k]]

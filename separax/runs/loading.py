@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import domain, networks, optimisers
+from .. import causal, domain, networks, optimisers
 from ..domain import Box, Sampler
 from ..errors import InputError
 from ..fields import Field, Key
@@ -196,6 +196,7 @@ def _recipe(kept: Mapping[str, Any]) -> Recipe:
         kept["emphasis"],
         kept["weights"],
         kept["precision"],
+        _thing(weighed) if (weighed := kept.get("causal")) else None,
     )
 
 
@@ -206,7 +207,7 @@ def _thing(kept: Mapping[str, Any], sampler: bool = False) -> Any:
     arguments = dict(kept["arguments"])
     if "breaks" in arguments:
         arguments["breaks"] = dict(arguments["breaks"])
-    place = next(m for m in (networks, optimisers, domain) if hasattr(m, kept["kind"]))
+    place = next(m for m in (networks, optimisers, domain, causal) if hasattr(m, kept["kind"]))
     return getattr(place, kept["kind"])(**arguments)
 
 
