@@ -28,7 +28,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from .domain import GaussLegendre, Lattice
-from .layers import Layers
+from .layers import Layers, block_sizes
 from .loss import Loss, Model
 from .networks import SPINN, SeparableNetwork
 from .normal import mass
@@ -43,7 +43,8 @@ from .training import Trainer
 
 TOLERANCE = 1e-4
 FUNCTIONS = (48, 24, 16, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
-RANKS = (1, 8, 6, 6, 6, 6, 6)
+RANKS = (1, 8, 8, 6, 6, 6, 6)
+MERGES = ("cp", "cp", "tucker", "cp", "cp", "cp", "cp")  # with two axes a core adds nothing, with four it is large
 LEVELS = 6
 STEPS = 40
 MOST = 6_000  # coefficients: the matrix of their normal equations is factored in seconds
@@ -73,9 +74,18 @@ def suits(problem: Problem) -> bool:
     return problem.box.dimension <= len(FUNCTIONS) and not any(term.condition.jump for term in problem.terms)
 
 
-def recipe_for(problem: Problem, functions: Mapping[str, int], rank: int) -> Recipe:
+def recipe_for(problem: Problem, functions: Mapping[str, int], rank: int, merge: Any = "cp") -> Recipe:
     periodic = [functions[a] // 2 for a in problem.box.axes if a in problem.periodic]
-    network = SPINN(rank=rank, depth=0, body="mlp", functions=dict(functions), frequencies=max(periodic, default=1))
+    frequencies = max(periodic, default=1)
+    ranks = {a: min(rank, 1 + 2 * frequencies if a in problem.periodic else n) for a, n in functions.items()}
+    network = SPINN(
+        rank=rank if merge == "cp" else ranks,
+        depth=0,
+        body="mlp",
+        functions=dict(functions),
+        frequencies=frequencies,
+        merge=merge,
+    )
     points = {a: n + max(4, n // 3) for a, n in functions.items()}
     return Recipe(network, points, optimiser=Solve(STEPS), sampler=GaussLegendre(), precision="float64")
 
@@ -84,10 +94,10 @@ def automatic(problem: Problem, tolerance: float, seed: int, report: Callable[..
     """The solution of the last level, with the `levels` and its `estimate`."""
     dimension = problem.box.dimension
     functions = dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1])
-    rank, levels = RANKS[dimension - 1], []
+    rank, merge, levels = RANKS[dimension - 1], MERGES[dimension - 1], []
     found: Solution | None = None
     for number in range(LEVELS):
-        recipe = recipe_for(problem, functions, rank)
+        recipe = recipe_for(problem, functions, rank, merge)
         trainer = Trainer(Loss(problem, recipe))
         check_memory(trainer)
         started = None if found is None else _begun(problem, recipe, found.model, seed + number)
@@ -113,7 +123,7 @@ def automatic(problem: Problem, tolerance: float, seed: int, report: Callable[..
         if family or estimate <= tolerance or interrupt.asked:
             break
         functions, rank = _refined(problem, levels[-1], tolerance)
-        if sum(functions.values()) * rank * len(problem.fields) > MOST:
+        if sum(block_sizes(Loss(problem, recipe_for(problem, functions, rank, merge)))) > MOST:
             break
     assert found is not None  # there is one level at least
     return found
@@ -138,7 +148,8 @@ def _looseness(found: Solution, zero: float) -> tuple[float | None, int]:
     """
     problem, network = found.problem, found.recipe.network
     assert isinstance(network, SPINN)
-    recipe = recipe_for(problem, {a: min(n, FEW) for a, n in dict(network.functions).items()}, network.rank)
+    rank = network.rank if network.merge == "cp" else max(dict(network.rank).values())
+    recipe = recipe_for(problem, {a: min(n, FEW) for a, n in dict(network.functions).items()}, rank, network.merge)
     trainer = Trainer(Loss(problem, recipe))
     trainer.like(jax.random.key(0))
     places = trainer.loss.draw(jax.random.key(0), jnp.zeros((), jnp.int32))
@@ -221,20 +232,43 @@ def _refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str
 
 
 def _begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
-    """Parameters of another network that is this one, as far as its functions go, and but for small new products."""
+    """Parameters of another network that is this one, as far as its functions and ranks go, and but for small new products."""
     with jax.enable_x64(True):
         new = Model.build(problem, recipe, jax.random.key(seed))
         old, fresh = model.network, new.network
         assert isinstance(old, SeparableNetwork)
         assert isinstance(fresh, SeparableNetwork)
-        started = []
-        for had, has, was, random in zip(old.axes, fresh.axes, old.coefficients, fresh.coefficients):
-            rank = min(was.shape[-1], random.shape[-1])
-            size = np.asarray(jnp.linalg.norm(was, axis=1).mean(-1))  # by component
-            own = (1e-2 * random * size[:, None, None]).at[..., :rank].set(0.0)
-            source, target = _same(had, has)
-            started.append(own.at[:, target, :rank].set(was[:, source, :rank]))
-        return ravel_pytree(eqx.filter(Model(fresh.with_coefficients(started), model.unknowns), eqx.is_array))[0]
+        network = _more_products(old, fresh) if fresh.core is None else _wider(old, fresh)
+        return ravel_pytree(eqx.filter(Model(network, model.unknowns), eqx.is_array))[0]
+
+
+def _more_products(old: SeparableNetwork, fresh: SeparableNetwork) -> SeparableNetwork:
+    started = []
+    for had, has, was, random in zip(old.axes, fresh.axes, old.coefficients, fresh.coefficients):
+        rank = min(was.shape[-1], random.shape[-1])
+        size = np.asarray(jnp.linalg.norm(was, axis=1).mean(-1))  # by component
+        own = (1e-2 * random * size[:, None, None]).at[..., :rank].set(0.0)
+        source, target = _same(had, has)
+        started.append(own.at[:, target, :rank].set(was[:, source, :rank]))
+    return fresh.with_coefficients(started)
+
+
+def _wider(old: SeparableNetwork, fresh: SeparableNetwork) -> SeparableNetwork:
+    """A sum of products, or a core, as a core of other ranks: new columns are orthogonal to those there are, and count nothing yet."""
+    diagonal = np.zeros(old.merge.ranks)
+    diagonal[(np.arange(min(diagonal.shape)),) * diagonal.ndim] = 1.0
+    cores = np.stack([diagonal] * old.components) if old.core is None else np.asarray(old.core)
+    started = []
+    for i, (had, has, was, new) in enumerate(zip(old.axes, fresh.axes, old.coefficients, fresh.coefficients)):
+        source, target = _same(had, has)
+        wide = np.zeros((*new.shape[:2], was.shape[2]))
+        wide[:, target] = np.asarray(was)[:, source]
+        basis, upper = np.linalg.qr(wide, mode="complete")
+        rank = new.shape[2]
+        started.append(jnp.asarray(basis[..., :rank]))
+        turned = [np.tensordot(own[:rank], core, (1, i)) for own, core in zip(upper, cores)]
+        cores = np.stack([np.moveaxis(each, 0, i) for each in turned])
+    return fresh.with_coefficients(started, jnp.asarray(cores))
 
 
 def _same(had: Any, has: Any) -> tuple[np.ndarray, np.ndarray]:

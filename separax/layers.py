@@ -24,6 +24,16 @@ SMALLEST = 1e-12  # of features that are told apart, as a part of the largest
 TINY = 1e-300
 
 
+def block_sizes(loss: Loss) -> tuple[int, ...]:
+    """How many coefficients there are to solve for: of each axis, of the core if there is one, and the unknowns."""
+    network = jax.eval_shape(lambda: Model.build(loss.problem, loss.recipe, jax.random.key(0))).network
+    assert isinstance(network, SeparableNetwork)
+    shapes = [c.shape for c in jax.eval_shape(lambda n: n.coefficients, network)]
+    # a step within what the factors of an axis span already is the core's to take
+    own = [c * (max(f - r, 0) if network.merge.core else f) * r for c, f, r in shapes]
+    return (*own, *([] if network.core is None else [network.core.size]), len(loss.problem.unknowns))
+
+
 class Layers:
     """A loss on fixed points as a function of flat parameters, for `Solve`: an `Objective`."""
 
@@ -31,19 +41,11 @@ class Layers:
         self, loss: Loss, value: Callable[[Array], Array], model: Callable[[Array], Model], places: Sequence[Place], given: Given
     ):
         self.loss, self._value, self._model, self.places, self.given = loss, value, model, places, given
-        like = jax.eval_shape(lambda: Model.build(loss.problem, loss.recipe, jax.random.key(0)))
-        shapes = [c.shape for c in jax.eval_shape(lambda n: n.coefficients, like.network)]
-        assert isinstance(like.network, SeparableNetwork)
-        merge = like.network.merge
-        # a step within what the factors of an axis span already is the core's to take
-        kept = [max(f - r, 0) if merge.core else f for _, f, r in shapes]
-        own = [c * k * r for (c, _, r), k in zip(shapes, kept)]
-        core = [] if like.network.core is None else [like.network.core.size]
-        self.sizes = (*own, *core, len(loss.problem.unknowns))
+        self.sizes = block_sizes(loss)
         check_matrix(sum(self.sizes))
-        live = [(i,) for i, size in enumerate(own) if size]
-        alone = (len(own),)
-        self.phases = tuple(phase for one in live for phase in (alone, one)) or (alone,) if core else tuple(live)
+        axes, core = len(loss.problem.box.axes), len(self.sizes) - 1
+        # with a core a first solve of it alone is a spectral solution, if a coarse one: good enough to go on from with all of it
+        self.phases = ((axes,),) if core > axes else tuple((i,) for i in range(axes))
 
     def __call__(self, params: Array) -> Array:
         return self._value(params)

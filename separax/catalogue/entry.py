@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import jax
+
 from ..domain import GaussLegendre, Sampler, Uniform
 from ..errors import InputError, one_of
 from ..flows import Flow
@@ -27,6 +29,8 @@ class Entry:
     recipe: Callable[[str, str], Recipe]
     windows: int = 1  # of time
     solved: Recipe | None = None  # what `best` means if no network is named: output layers solved for
+    larger: Recipe | None = None  # the same on a GPU, which does more in as many seconds
+    solved_problem: Callable[[], Problem] | None = None  # where that has its own way to put the problem
     takes_flow: bool = False  # whether `problem` can begin from a `Flow`
 
     def make(self, recipe: str = "best", network: str | None = None, flow: Flow | None = None) -> tuple[Problem, Recipe]:
@@ -35,10 +39,16 @@ class Entry:
             one_of("network", network, NETWORKS)
         if flow is not None and not self.takes_flow:
             raise InputError(f"initial: {self.name} does not begin from a flow: leave it out, or solve navier-stokes")
+        if recipe == "best" and network is None and self.solved is not None and self.solved_problem is not None:
+            return self.solved_problem(), self._solved()
         problem = self.problem(recipe) if flow is None else self.problem(recipe, flow)
         if recipe == "best" and network is None and self.solved is not None:
-            return problem, self.solved
+            return problem, self._solved()
         return problem, self.recipe(recipe, network or "spinn-mod")
+
+    def _solved(self) -> Recipe:
+        assert self.solved is not None
+        return self.larger if self.larger is not None and jax.default_backend() == "gpu" else self.solved
 
 
 def paper_network(name: str, rank: int = 32) -> SPINN | PINN:
@@ -83,6 +93,14 @@ def solved(rank: int, functions: int | Mapping[str, int], points: int | Mapping[
     """Sums of products of polynomials, whose coefficients are solved for on a rule of quadrature: nothing in it is neural."""
     network = SPINN(rank=rank, depth=0, body="mlp", functions=functions)
     return Recipe(network, points, optimiser=Solve(steps, sweeps), sampler=GaussLegendre(), precision="float64")
+
+
+def solved_core(
+    ranks: Mapping[str, int], functions: Mapping[str, int], points: Mapping[str, int], steps: int, emphasis: float = 10.0
+) -> Recipe:
+    """The same with a core: for solutions that are sums of too many products."""
+    network = SPINN(rank=dict(ranks), depth=0, body="mlp", functions=dict(functions), merge="tucker")
+    return Recipe(network, dict(points), optimiser=Solve(steps, 1), sampler=GaussLegendre(), emphasis=emphasis, precision="float64")
 
 
 def quasi_newton(

@@ -1,0 +1,142 @@
+"""Error against seconds, method by method, on the catalogue's equations.
+
+    python benchmarks/study.py helmholtz klein-gordon --seconds 60 --out results/cpu/study
+    python benchmarks/study.py --draw docs/pictures --out results/cpu/study
+
+Every method begins from nothing and is stopped after so many seconds, compiling included. The errors are those that a run itself
+reports while it goes on. `paper` is our run of the paper's recipe; what the paper prints and what a classical solver needs
+(`benchmarks/classical.py`) are drawn beside the curves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from recording import keep
+
+import separax as sx
+from separax.catalogue import CATALOGUE
+from separax.problem import Problem
+from separax.recipe import Recipe
+from separax.report.figures import COLOURS, MARKS, STYLE, new_figure
+from separax.reproduce.published import published
+
+METHODS = ("paper", "adam", "soap", "lbfgs", "gauss-newton", "solve")
+LABELS = {
+    "paper": "the paper's recipe",
+    "adam": "Adam, cosine rate",
+    "soap": "SOAP, cosine rate",
+    "lbfgs": "Adam, then L-BFGS",
+    "gauss-newton": "Adam, then Gauss-Newton",
+    "solve": "solved (separax solve)",
+}
+NEVER = 10**6  # steps: the time ends a run before
+
+
+def prepared(name: str, method: str, steps: int) -> tuple[Problem, Recipe]:
+    """What is solved and how; `steps` are those over which a rate falls to zero."""
+    entry = CATALOGUE[name]
+    if method == "solve":
+        return entry.make("best")
+    if method == "paper":
+        return entry.make("paper", "spinn-mod")
+    problem, recipe = entry.make("best", "spinn-mod")
+    stages: Any = {
+        "adam": sx.Adam(5e-3, "cosine", steps=steps),
+        "soap": sx.SOAP(3e-3, "cosine", steps=steps // 4),
+        "lbfgs": [sx.Adam(5e-3, "cosine", steps=steps // 10), sx.LBFGS(NEVER)],
+        "gauss-newton": [sx.Adam(5e-3, "cosine", steps=steps // 20), sx.GaussNewton(NEVER)],
+    }[method]
+    precision = "float64" if method in ("lbfgs", "gauss-newton") else "float32"
+    return problem, dataclasses.replace(recipe, optimiser=stages, precision=precision, sampler=sx.GaussLegendre())
+
+
+def measured(name: str, method: str, seconds: float, steps: int) -> dict[str, Any]:
+    problem, recipe = prepared(name, method, steps)
+    began = time.perf_counter()
+    curve: list[tuple[float, int, float, float | None]] = []
+
+    def watch(step: int, loss: float, error: float | None, **_: Any) -> None:
+        late = bool(curve) and curve[-1][0] > seconds
+        curve.append((round(time.perf_counter() - began, 3), step, loss, error))
+        if curve[-1][0] > seconds and not late:
+            os.kill(os.getpid(), signal.SIGINT)  # as a person would: the run ends with what it has
+
+    found = sx.solve(problem, recipe, progress=False, callback=watch)
+    assert isinstance(found, sx.Solution)
+    return {
+        "problem": name,
+        "method": method,
+        "seconds": round(time.perf_counter() - began, 2),
+        "compile_seconds": round(found.timing.compile_seconds, 2),
+        "relative_l2": found.relative_l2(),
+        "recipe": repr(recipe),
+        "seed": 0,
+        "columns": ["seconds", "step", "loss", "relative_l2"],
+        "curve": curve,
+    }
+
+
+def draw(name: str, records: dict[str, dict[str, Any]], classical: dict[str, Any] | None, folder: Path) -> Path:
+    figure, ((panel,),) = new_figure(7, 4)
+    for i, (method, record) in enumerate(records.items()):
+        known = [(t, e) for t, _, _, e in record["curve"] if e is not None]
+        best = [min(e for _, e in known[: k + 1]) for k in range(len(known))]
+        times = [t for t, _ in known]
+        panel.loglog(
+            [*times, record["seconds"]],
+            [*best, record["relative_l2"]],
+            MARKS[i % len(MARKS)],
+            color=COLOURS[i % len(COLOURS)],
+            label=LABELS[method],
+        )
+    rows = [row for row in published(name) if row.network.startswith("spinn") and row.total_minutes]
+    if rows:
+        panel.plot([60 * r.total_minutes for r in rows], [r.relative_l2 for r in rows], "k^", ms=4, label="printed in the paper")
+    if classical:
+        panel.plot([classical["seconds"]], [classical["relative_l2"]], "k*", ms=9, label="classical solver")
+    panel.set_xlabel("seconds, compiling included")
+    panel.set_ylabel("relative L2 error")
+    panel.set_title(name)
+    panel.grid(True, which="major", alpha=0.3)
+    panel.legend(fontsize=8)
+    path = folder / f"study-{name}.svg"
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(path, metadata={"Date": None})
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"equations of the catalogue: {', '.join(CATALOGUE)}")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    parser.add_argument("--seconds", type=float, default=60.0, help="after which a run is stopped")
+    parser.add_argument("--steps", type=int, default=20_000, help="over which a rate falls to zero")
+    parser.add_argument("--out", default="results/cpu/study", help="folder of the records, one per equation and method")
+    parser.add_argument("--draw", metavar="FOLDER", help="draw what is there")
+    given = parser.parse_args()
+    out = Path(given.out)
+    out.mkdir(parents=True, exist_ok=True)
+    for name in given.names:
+        for method in given.methods:
+            found = measured(name, method, given.seconds, given.steps)
+            keep(str(out / f"{name}-{method}.json"), found)
+            print(f"{name:18} {method:13} {found['relative_l2']:.2e} in {found['seconds']:.1f} s", flush=True)
+    if given.draw:
+        classical = json.loads(Path("results/cpu/classical.json").read_text())["rows"]
+        for name in CATALOGUE:
+            there = {m: out / f"{name}-{m}.json" for m in METHODS if (out / f"{name}-{m}.json").exists()}
+            if there:
+                print(draw(name, {m: json.loads(p.read_text()) for m, p in there.items()}, classical.get(name), Path(given.draw)))
+
+
+if __name__ == "__main__":
+    main()
