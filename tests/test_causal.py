@@ -81,7 +81,6 @@ def prepared(network):
     return loss, params, lambda params: eqx.combine(params, rest), places, squares
 
 
-@pytest.mark.usefixtures("unoptimised")
 @pytest.mark.parametrize("network", [SEPARABLE, POINTWISE], ids=["separable", "pointwise"])
 def test_the_loss_is_weighed_slice_by_slice(double, network):
     loss, params, model, places, squares = prepared(network)
@@ -103,7 +102,6 @@ def test_the_loss_is_weighed_slice_by_slice(double, network):
     assert least == 1.0
 
 
-@pytest.mark.usefixtures("unoptimised")
 def test_the_gradient_takes_the_weights_for_constants(double):
     loss, params, model, places, squares = prepared(SEPARABLE)
     place, at = places[0], loss.names.index("along")
@@ -129,7 +127,6 @@ def test_the_tolerance_rises_once_nothing_is_held_back():
     assert int(how.advanced(jnp.array(2), jnp.array(1.0))) == 2
 
 
-@pytest.mark.usefixtures("unoptimised")
 def test_early_times_are_solved_first():
     """Without weights a fast wave soon becomes flat, which leaves no residual but at the start; with them it is the late residuals that
     wait, and the start is followed."""
@@ -152,7 +149,6 @@ def test_early_times_are_solved_first():
     assert early_left < late_left
 
 
-@pytest.mark.usefixtures("unoptimised")
 def test_a_run_goes_on_with_its_tolerance(tmp_path, monkeypatch):
     monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)
     how = recipe(steps=40, points=8, causal=sx.Causal(slices=8, tolerances=(0.0, 1e-9, 1e3)))

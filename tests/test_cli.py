@@ -108,7 +108,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
 
 
 def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(tmp_path):
-    options = ["klein-gordon", "--points", "12", "--steps", "3000", "--json"]
+    options = ["klein-gordon", "--points", "8", "--steps", "1000", "--json"]
     command = [sys.executable, "-m", "separax", "solve", *options, "--out", "cut"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:
@@ -120,7 +120,7 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(t
     assert json.loads(out)["interrupted"] is True
     assert "solution.npz" in " ".join(err.split())
     stopped = json.loads(out)["steps"]
-    assert 0 < stopped < 3000
+    assert 0 < stopped < 1000
     resumed = separax("solve", *options, "--out", "cut", "--resume", cwd=tmp_path)
     whole = separax("solve", *options, "--out", "whole", cwd=tmp_path)
     assert resumed.returncode == whole.returncode == 0
@@ -128,7 +128,7 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(t
     with np.load(tmp_path / "cut" / "solution.npz") as cut, np.load(tmp_path / "whole" / "solution.npz") as whole:
         for name in set(cut) - {"about"}:
             np.testing.assert_array_equal(cut[name], whole[name])
-    assert (tmp_path / "cut" / "history.csv").read_text().count("\n") >= 300
+    assert (tmp_path / "cut" / "history.csv").read_text().count("\n") >= 100
 
 
 def test_bench_prints_both_steps(tmp_path):

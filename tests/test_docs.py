@@ -76,7 +76,7 @@ def somewhere(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def few_steps(monkeypatch, unoptimised):
+def few_steps(monkeypatch):
     whole = sx.solve
 
     def solve(problem, recipe=None, **options):

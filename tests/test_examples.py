@@ -22,7 +22,7 @@ def load(path):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_runs_at_a_small_size(path, unoptimised):
+def test_runs_at_a_small_size(path):
     """It gives the figures that are recorded of it, and after so few steps a larger error."""
     found = load(path).main(steps=STEPS)
     recorded = RECORDS[path.stem]["found"]

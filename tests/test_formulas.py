@@ -43,7 +43,7 @@ def test_coefficients_that_were_found_are_numbers_in_it():
     assert float(found([3.0 if key != "x" else 0.0 for key in found.inputs])) == 63
 
 
-def test_formulas_are_kept_with_a_run_and_give_what_the_functions_gave(tmp_path, unoptimised):
+def test_formulas_are_kept_with_a_run_and_give_what_the_functions_gave(tmp_path):
     one = problem(
         speed=lambda u, v: np.sqrt(u**2 + v**2),
         w=lambda u, v: v.x - u.y,

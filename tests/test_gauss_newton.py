@@ -14,7 +14,7 @@ from separax.loss import Loss, Model
 from separax.training import Trainer
 from separax.weights import Residuals, normal, residuals
 
-pytestmark = pytest.mark.usefixtures("double", "unoptimised")
+pytestmark = pytest.mark.usefixtures("double")
 
 SMALL = sx.SPINN(rank=2, width=3, depth=2, body="mlp")
 

@@ -13,7 +13,7 @@ from separax.report.page import write_report
 from separax.report.record import record
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed"), pytest.mark.usefixtures("unoptimised_file")]
+pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")]
 
 SMALL = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6, steps=50)
 EVIL = "<script>window.evil = true</script>"
@@ -47,7 +47,7 @@ def disc():
 
 
 @pytest.fixture(scope="module")
-def solutions(unoptimised_file):
+def solutions():
     return {
         "system": untrained_march(system(), SMALL, windows=2),
         "disc": sx.solve(disc(), SMALL, progress=False),
