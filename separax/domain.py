@@ -312,14 +312,16 @@ def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
     return roots_legendre(n)
 
 
-def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
+def places_by_axis(who: str, given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
     """Breakpoints by axis, as something that can be compared: {"x": 0} → (("x", (0.0,)),)."""
-    if not isinstance(given, Mapping):
-        if given == ():
-            return ()
-        raise InputError(f"GaussLegendre: breaks must be a dict by axis, got {given!r}: write breaks={{'x': 0.0}}")
-    each = {axis: at if isinstance(at, Iterable) and not isinstance(at, str) else [at] for axis, at in given.items()}
-    return tuple((axis, tuple(sorted(finite(f"GaussLegendre: breaks[{axis!r}]", v) for v in at))) for axis, at in each.items())
+    if not isinstance(given, (Mapping, list, tuple)):
+        raise InputError(f"{who}: breaks must be a dict by axis, got {given!r}: write breaks={{'x': 0.0}}")
+    each = {axis: at if isinstance(at, Iterable) and not isinstance(at, str) else [at] for axis, at in dict(given).items()}
+    return tuple((axis, tuple(sorted(finite(f"{who}: breaks[{axis!r}]", v) for v in at))) for axis, at in each.items())
+
+
+def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    return places_by_axis("GaussLegendre", given)
 
 
 class GaussLegendre(Sampler):

@@ -86,6 +86,16 @@ def chebyshev(x: Float[Array, " points"], number: int, order: int) -> Jet:
     return _jet(out)
 
 
+def piece(x: Float[Array, " points"], low: float, high: float, number: int, order: int) -> Jet:
+    """T₁ … T_{number-1} on one piece of an axis, constant beyond its ends: together with those of other pieces, and a one, all that is
+    a polynomial on each and continuous."""
+    slope = 2 / (high - low)
+    unit = jnp.clip((x - low) * slope - 1, -1, 1)
+    inside = ((x >= low) & (x < high))[:, None]
+    values, *others = _coefficients(chebyshev(unit, number, order)[..., 1:])
+    return _jet([values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))])
+
+
 def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"]) -> Jet:
     """x ↦ x W + b: linear, so all orders go through one product; the bias touches the value alone."""
     *batch, order, points, inputs = jet.shape

@@ -8,6 +8,7 @@ value and all derivatives along an axis.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -19,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from . import jets, merges
-from .domain import Box
+from .domain import Box, places_by_axis
 from .errors import InputError, finite, one_of, whole
 from .jets import Jet
 from .merges import Merge
@@ -38,9 +39,12 @@ class Axis(eqx.Module):
     walls: tuple[str, ...] = eqx.field(static=True)  # per component: the sides on which it is zero, "", "-", "+", "-+", "-+√"
     functions: int = eqx.field(static=True, default=0)  # Chebyshev polynomials instead of the coordinate; 0: none
     rank: int = eqx.field(static=True, default=0)  # columns of this axis alone; 0: as many as the network says
+    breaks: tuple[float, ...] = eqx.field(static=True, default=())  # where the polynomials may have a kink
 
     @property
     def inputs(self) -> int:
+        if self.breaks:
+            return 1 + (1 + len(self.breaks)) * (self.functions - 1)
         return self.functions or 1 + 2 * self.frequencies
 
     def _unit(self, x: Array) -> tuple[Array, float]:
@@ -50,6 +54,10 @@ class Axis(eqx.Module):
     def encode(self, x: Float[Array, " points"], order: int) -> Jet:
         if self.frequencies:
             return jets.fourier(x, self.upper - self.lower, self.frequencies, order)
+        if self.functions and self.breaks:
+            one = jets.constant(jnp.ones((len(x), 1), x.dtype), order)
+            edges = itertools.pairwise((self.lower, *self.breaks, math.nextafter(self.upper, math.inf)))
+            return jnp.concatenate([one, *(jets.piece(x, low, high, self.functions, order) for low, high in edges)], -1)
         if self.functions:
             unit, slope = self._unit(x)
             return jets.chebyshev(unit, self.functions, order) * _powers(slope, order, x.dtype)
@@ -174,6 +182,10 @@ def _functions(given: Any) -> tuple[tuple[str | None, int], ...]:
     return tuple((axis, whole(f"SPINN: functions{'' if axis is None else f'[{axis!r}]'}", n)) for axis, n in each.items())
 
 
+def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    return places_by_axis("SPINN", given)
+
+
 def _rank(given: Any) -> Any:
     """A number; or numbers by axis (Tucker) or in order (train), as something that can be compared."""
     if isinstance(given, Mapping):
@@ -256,14 +268,20 @@ class SPINN(_Architecture):
     `merge` is how the axes meet: "cp", that sum of products; "tucker", where every axis has a rank of its own
     (`rank={"t": 6, "x": 20, "y": 20}`, or one number) and a dense core joins them, u = Σ_abc G_abc f_a(t) g_b(x) h_c(y); "train",
     where neighbours share an index (`rank=12`, or `rank=[8, 12]` from the first axis on).
+
+    `breaks={"x": 0.5}` lets the polynomials have a kink there: as many on either side, joined continuously. For layers of different
+    materials, and for corners.
     """
 
     rank: Any = eqx.field(static=True, default=32, converter=_rank)
     functions: Any = eqx.field(static=True, default=(), converter=_functions)
     merge: Literal["cp", "tucker", "train"] = eqx.field(static=True, default="cp")
+    breaks: Any = eqx.field(static=True, default=(), converter=_breaks)
 
     def __check_init__(self):
         one_of("SPINN: merge", self.merge, merges.KINDS)
+        if self.breaks and not self.functions:
+            raise InputError("SPINN: breaks are places where polynomials may have a kink: give functions, too")
         if isinstance(self.rank, tuple):
             by_axis = bool(self.rank) and isinstance(self.rank[0], tuple)
             if self.merge == "cp" or by_axis != (self.merge == "tucker"):
@@ -279,19 +297,27 @@ class SPINN(_Architecture):
     def _axes(self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]) -> tuple[Axis, ...]:
         numbers = dict(self.functions)
         ranks = dict(self.rank) if self.merge == "tucker" and isinstance(self.rank, tuple) else {}
-        for argument, given in (("functions", numbers), ("rank", ranks)):
+        breaks = dict(self.breaks)
+        for argument, given in (("functions", numbers), ("rank", ranks), ("breaks", breaks)):
             for axis in given:
                 if axis is not None:
                     box.check_axis(axis, f"SPINN: {argument}")
         for axis in box.axes:
             if ranks and axis not in ranks:
                 raise InputError(f"SPINN: rank has no number for the axis {axis}: write one for each of {', '.join(box.axes)}")
+        for axis, places in breaks.items():
+            low, high = box[axis]
+            if not all(low < place < high for place in places) or axis in set(periodic):
+                raise InputError(
+                    f"SPINN: breaks[{axis!r}] = {list(places)}: they lie inside of an axis that is not periodic, {low} < {axis} < {high}"
+                )
         plain = super()._axes(box, periodic, walls)
         return tuple(
             dataclasses.replace(
                 axis,
                 functions=0 if axis.frequencies else numbers.get(name, numbers.get(None, 0)),
                 rank=ranks.get(name, 0),
+                breaks=breaks.get(name, ()),
             )
             for name, axis in zip(box.axes, plain)
         )

@@ -216,6 +216,38 @@ def test_a_wall_that_the_solution_leaves_like_a_root():
     assert error(True) > 1e-3
 
 
+def test_a_kink_where_two_materials_meet():
+    """(k u')' = -1 with k = 1 below 0.3 and 5 above: two parabolas, which polynomials with a break are."""
+
+    def conductivity(x):
+        return jnp.where(x < 0.3, 1.0, 5.0)
+
+    def exact(x):  # k u' = c - x is continuous
+        c = (0.045 + 0.091) / (0.3 + 0.14)
+        return jnp.where(x < 0.3, c * x - x**2 / 2, (c * (x - 1) - (x**2 - 1) / 2) / 5)
+
+    problem = sx.Problem(
+        sx.Box(x=(0, 1)),
+        lambda u, p, x: {"flux": p - conductivity(x) * u.x, "balance": p.x + 1},
+        [sx.Dirichlet(0, of="u")],
+        fields=("u", "p"),
+        reference={"u": exact},
+    )
+
+    def error(**network):
+        recipe = sx.Recipe(
+            sx.SPINN(rank=1, depth=0, functions=6, body="mlp", **network),
+            16,
+            optimiser=sx.Solve(6),
+            sampler=sx.GaussLegendre(breaks={"x": 0.3}),
+            precision="float64",
+        )
+        return sx.solve(problem, recipe, progress=False).relative_l2()
+
+    assert error(breaks={"x": 0.3}) < 1e-10
+    assert error() > 1e-3
+
+
 def test_a_core_is_solved_for_where_products_alone_would_have_to_be_many():
     """A front that turns: seven products of a kind per axis and a core do what seven products do not."""
 
@@ -255,6 +287,9 @@ def test_a_core_is_solved_for_where_products_alone_would_have_to_be_many():
         (lambda: sx.SPINN(rank={"z": 3}, merge="tucker").build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))), "z"),
         (lambda: sx.SPINN(rank=[3], merge="train").build(jax.random.key(0), sx.Box(t=(0, 1), x=(0, 1), y=(0, 1))), "2"),
         (lambda: sx.SPINN(rank=9, merge="tucker", depth=0, functions=4).build(jax.random.key(0), sx.Box(x=(0, 1))), "at most"),
+        (lambda: sx.SPINN(breaks={"x": 0.5}), "give functions"),
+        (lambda: sx.SPINN(functions=4, breaks=0.5), "breaks must be a dict"),
+        (lambda: sx.SPINN(functions=4, breaks={"x": 2.0}).build(jax.random.key(0), sx.Box(x=(0, 1))), "inside"),
         (lambda: sx.Dirichlet(0, hard="square"), 'True, False or "root"'),
         (lambda: sx.Recipe(optimiser=sx.Solve()), "precision='float64'"),
         (lambda: sx.Recipe(sx.PINN(), optimiser=sx.Solve(), precision="float64"), "separable network"),

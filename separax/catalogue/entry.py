@@ -100,7 +100,9 @@ def solved_core(
 ) -> Recipe:
     """The same with a core: for solutions that are sums of too many products."""
     network = SPINN(rank=dict(ranks), depth=0, body="mlp", functions=dict(functions), merge="tucker")
-    return Recipe(network, dict(points), optimiser=Solve(steps, 1), sampler=GaussLegendre(), emphasis=emphasis, precision="float64")
+    return Recipe(
+        network, dict(points), optimiser=Solve(steps, 1), sampler=GaussLegendre(), emphasis=emphasis, precision="float64"
+    )
 
 
 def quasi_newton(

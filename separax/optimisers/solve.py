@@ -63,7 +63,9 @@ class Solve:
     def _step(self, params: Parameters, state: Damped, objective: Objective) -> tuple[Parameters, Damped]:
         params, value = lax.cond(state.number == 0, lambda: _sized(params, objective), lambda: (params, state.value))
         phases = len(objective.phases)
-        alone = state.number < self.sweeps * phases
+        # where there is one block only, every step is a step of it alone
+        single = sum(size > 0 for size in objective.sizes) == 1
+        alone = jnp.asarray(single) | (state.number < self.sweeps * phases)
         basis = objective.basis(params)
         normal = objective.normal(params, basis)
         matrix, gradient = normal.matrix, normal.gradient
@@ -71,7 +73,7 @@ class Solve:
         kept = jnp.diag(matrix) > 1e-30 * jnp.max(jnp.diag(matrix))  # what no residual feels is left alone
         solved = by_cholesky(matrix, gradient, jnp.where(free & kept, 1 / jnp.sqrt(jnp.where(kept, jnp.diag(matrix), 1.0)), 0.0))
         # all axes at once is a larger venture than one: it begins with more caution
-        damping = jnp.where(state.number == self.sweeps * phases, FIRST, state.damping)
+        damping = jnp.where(~alone & (state.number == self.sweeps * phases), FIRST, state.damping)
 
         def moved(damping: Array) -> tuple[Array, Array]:
             step, foreseen = solved(damping)
@@ -79,7 +81,7 @@ class Solve:
 
         # one axis may have nothing to gain where the next has
         begun = state._replace(value=value, damping=damping)
-        after, then = lowered(params, begun, objective, moved, self.tries, TENFOLD, patient=alone)
+        after, then = lowered(params, begun, objective, moved, self.tries, TENFOLD, patient=alone & ~jnp.asarray(single))
         return jnp.where(then.value < value, objective.balanced(after), params), then
 
 
@@ -89,6 +91,7 @@ def _init(params: Parameters, value: Scalar, gradient: Parameters) -> Damped:
 
 def _sized(params: Parameters, objective: Objective) -> tuple[Array, Array]:
     """The factors at the size that suits the problem best: a nonlinear one may be far from its solution at size one."""
+    params = objective.balanced(params)
     candidates = jnp.stack([objective.resized(params, size) for size in SIZES])
     values = lax.map(objective, candidates)
     values = jnp.where(jnp.isfinite(values), values, jnp.inf)

@@ -168,7 +168,10 @@ def _part(history: History, start: int, end: int) -> History:
 
 def _model(network: Mapping[str, Any], recipe: Recipe, problem: Problem, arrays: Mapping[str, np.ndarray], prefix: str) -> Model:
     """A network of the kept architecture with the kept weights."""
-    axes = tuple(Axis(**axis | {"walls": tuple(axis["walls"])}) for axis in network["axes"])
+    kept: list[dict[str, Any]] = [
+        {k: tuple(v) if isinstance(v, list) else v for k, v in axis.items()} for axis in network["axes"]
+    ]
+    axes = tuple(Axis(**axis) for axis in kept)
 
     def build(key: Any) -> Model:
         unknowns = {k: jnp.zeros((), recipe.dtype) for k in problem.unknowns}
