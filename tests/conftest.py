@@ -1,9 +1,14 @@
 """What several files of tests need."""
 
 import os
+import tempfile
 
-# Nearly all the time goes into compiling, for a few steps each: less optimisation, here and in what tests start, is a quarter less of it.
+# Nearly all the time goes into compiling, for a few steps each. Less optimisation is a quarter less of it; and a run that is resumed, or
+# repeated in another process, is compiled once. What tests start inherits both.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="separax-compiled-")
+    os.environ["JAX_PERSISTENT_COMPILATION_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 
 import jax
 import pytest

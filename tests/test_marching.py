@@ -273,7 +273,6 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
     assert (tmp_path / "run" / "windows" / "001" / "solution.npz").exists()
 
 
-@pytest.mark.usefixtures("unoptimised")
 def test_a_window_that_diverged_is_begun_again_with_another_rate(tmp_path):
     def brittle(u, t, x):  # breaks where a large step takes a later window too far
         return jnp.where((t > 1.5) & (jnp.abs(u.value) > 8), jnp.inf, 1.0) * (heat(u, t, x).value + 0.0 * u.value)

@@ -160,6 +160,7 @@ def test_a_small_chaotic_case_is_solved():
     assert float(jnp.max(speeds["u"] ** 2 + speeds["v"] ** 2)) < 1.1 * flow.max_speed**2
 
 
+@pytest.mark.slow
 def test_windows_and_an_initial_flow_from_the_command_line(tmp_path):
     flow = random_flow(3, points=64)
     np.savez(tmp_path / "flow.npz", u=flow.u, v=flow.v)

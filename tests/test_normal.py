@@ -86,13 +86,10 @@ def dense(loss, model, places):
 @pytest.mark.parametrize(
     ("make", "network", "plain"),  # never, or always the plain way
     [
-        (system, "polynomials", 0.0),
         (system, "polynomials", 1e12),
         (system, "tucker", 0.0),
-        (system, "tucker", 1e12),
-        (system, "train", 0.0),
+        (disc, "train", 0.0),
         (disc, "hidden layers", 0.0),
-        (disc, "tucker of hidden layers", 0.0),
     ],
 )
 def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, plain, monkeypatch):
@@ -105,7 +102,6 @@ def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, pla
         chosen = {
             "hidden layers": sx.SPINN(rank=2, width=4, depth=2),
             "tucker": sx.SPINN(rank=ranks, depth=0, functions=4, body="mlp", merge="tucker"),
-            "tucker of hidden layers": sx.SPINN(rank=2, width=4, depth=2, merge="tucker"),
             "train": sx.SPINN(rank=bonds, width=3, depth=1, merge="train"),
         }[network]
         recipe = sx.Recipe(chosen, 6, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64")
@@ -249,7 +245,7 @@ def test_a_kink_where_two_materials_meet():
 
 
 def test_a_core_is_solved_for_where_products_alone_would_have_to_be_many():
-    """A front that turns: seven products of a kind per axis and a core do what seven products do not."""
+    """A front that turns: six columns per axis and a core do what six products do not."""
 
     def exact(t, x, y):
         return jnp.tanh(jnp.cos(t) * x + jnp.sin(t) * y)
@@ -260,11 +256,11 @@ def test_a_core_is_solved_for_where_products_alone_would_have_to_be_many():
         [sx.Initial(exact), sx.Dirichlet(exact)],
         reference=exact,
     )
-    functions, points = {"t": 10, "x": 14, "y": 14}, {"t": 14, "x": 18, "y": 18}
+    functions, points = {"t": 8, "x": 12, "y": 12}, {"t": 11, "x": 15, "y": 15}
 
     def error(**network):
         recipe = sx.Recipe(
-            sx.SPINN(rank=7, depth=0, functions=functions, body="mlp", **network),
+            sx.SPINN(rank=6, depth=0, functions=functions, body="mlp", **network),
             points,
             optimiser=sx.Solve(16, sweeps=1),
             sampler=sx.GaussLegendre(),

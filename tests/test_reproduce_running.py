@@ -247,6 +247,7 @@ def test_totals_are_spread_as_the_papers_code_does():
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.slow
 def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
     small = dataclasses.replace(CATALOGUE["navier-stokes"], windows=2)
     monkeypatch.setitem(CATALOGUE, "navier-stokes", small)
