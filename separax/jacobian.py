@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
@@ -125,45 +126,64 @@ class OnLattice:
         return jnp.concatenate(made, 1)
 
     def _core_with_itself(self) -> Array:
-        """One axis of the lattice after the other goes, and brings a pair of indices."""
-        linear = self.linear
+        """One axis of the lattice after the other goes, and brings a pair of indices. Pairs of derivatives that differ only along axes
+        that are gone go on as one."""
+        linear, axes = self.linear, self.axes
         assert linear.core is not None
-        components, shape = linear.core.shape[0], linear.core.shape[1:]
-        number = math.prod(shape)
-        total = jnp.zeros((components, number, components, number), linear.core.dtype)
+        components, number = linear.core.shape[0], math.prod(linear.core.shape[1:])
         keys = list(linear.slopes)
-        for n, a in enumerate(keys):
-            for b in keys[n:]:
-                values = jnp.sum(linear.slopes[a] * linear.slopes[b], 0)
-                for k in reversed(range(self.axes)):
-                    left, right = linear.factors[k][a[0], a[1][k]], linear.factors[k][b[0], b[1][k]]
-                    pairs = einsum("xi,xj->xij", left, right).reshape(len(left), -1)
-                    # the lattice's last axis is summed; its pair of indices goes to the front
-                    lead, back = values.shape[: -(k + 1)], values.shape[-(k + 1) :]
-                    flat = values.reshape(math.prod(lead), math.prod(back[:-1]), back[-1])
-                    values = einsum("lrx,xp->plr", flat, pairs).reshape(left.shape[1], right.shape[1], *lead, *back[:-1])
-                order = [*range(0, 2 * self.axes, 2), *range(1, 2 * self.axes, 2)]
-                block = values.transpose(order).reshape(number, number)
-                total = total.at[a[0], :, b[0]].add(block)
-                if a != b:
-                    total = total.at[b[0], :, a[0]].add(block.T)
+        pairs = [(a, b) for n, a in enumerate(keys) for b in keys[n:]]
+        # by components, whether it is a square, and the pair of orders along each axis: (lattice…)
+        groups: dict[Any, Array] = {}
+        for a, b in pairs:
+            product = jnp.sum(linear.slopes[a] * linear.slopes[b], 0)
+            _add(groups, ((a[0], b[0], a == b), tuple(zip(a[1], b[1]))), product)
+        for k in reversed(range(axes)):
+            fewer: dict[Any, Array] = {}
+            for (own, orders), values in groups.items():
+                left, right = (linear.factors[k][c, o] for c, o in zip(own[:2], orders[k]))
+                both = einsum("xi,xj->xij", left, right).reshape(len(left), -1)
+                # the lattice's last axis is summed; its pair of indices goes to the front
+                lead, back = values.shape[: -(k + 1)], values.shape[-(k + 1) :]
+                flat = values.reshape(math.prod(lead), math.prod(back[:-1]), back[-1])
+                made = einsum("lrx,xp->plr", flat, both).reshape(left.shape[1], right.shape[1], *lead, *back[:-1])
+                _add(fewer, (own, orders[:k]), made)
+            groups = fewer
+        total = jnp.zeros((components, number, components, number), linear.core.dtype)
+        order = [*range(0, 2 * axes, 2), *range(1, 2 * axes, 2)]
+        for ((one, other, square), _), values in groups.items():
+            block = values.transpose(order).reshape(number, number)
+            total = total.at[one, :, other].add(block)
+            if not square:
+                total = total.at[other, :, one].add(block.T)
         return total.reshape(components * number, -1)
 
     def _core_with_axis(self, i: int) -> Array:
-        linear, rest, core = self.linear, PLACES[: self.axes], self.linear.merge.core
+        """The same with E of an axis, whose own points are summed last."""
+        linear, places, core = self.linear, PLACES[: self.axes], self.linear.merge.core
         assert linear.core is not None
         components, number, rank = self.own[i].shape[0], self.own[i].shape[3], linear.merge.ranks[i]
+        groups: dict[Any, Array] = {}
+        for key, slope in linear.slopes.items():
+            groups[key] = einsum(f"Z{places},Z{places}XYW->{places}XYW", slope, self.spread[i])
+        left, gained = places, ""
+        for k in reversed([k for k in range(self.axes) if k != i]):
+            fewer: dict[Any, Array] = {}
+            rest = left.replace(places[k], "")
+            for (component, orders), values in groups.items():
+                spec = f"{left}{gained}XYW,{places[k]}{core[k]}->{rest}{core[k]}{gained}XYW"
+                made = einsum(spec, values, linear.factors[k][component, orders[k]])
+                _add(fewer, (component, (*orders[:k], -1, *orders[k + 1 :])), made)
+            groups, left, gained = fewer, rest, core[k] + gained
         total = jnp.zeros((*linear.core.shape, components, number, rank), linear.core.dtype)
-        others = [k for k in range(self.axes) if k != i]
-        for (component, orders), slope in linear.slopes.items():
-            values = einsum(f"Z{rest},Z{rest}XYW->{rest}XYW", slope, self.spread[i])
-            here = [f[component, o] for f, o in zip(linear.factors, orders)]
-            spec = ",".join(rest[k] + core[k] for k in others)
-            kept = "".join(core[k] for k in others)
-            half = einsum(f"{rest}XYW{',' * bool(others)}{spec}->{rest[i]}{kept}XYW", values, *(here[k] for k in others))
-            one = einsum(f"{rest[i]}{kept}XYW,{rest[i]}{core[i]},XY{rest[i]}V->{core}XVW", half, here[i], self.own[i])
-            total = total.at[component].add(one)
+        for (component, orders), values in groups.items():
+            spec = f"{left}{gained}XYW,{left}{core[i]},XY{left}V->{core}XVW"
+            total = total.at[component].add(einsum(spec, values, linear.factors[i][component, orders[i]], self.own[i]))
         return total.reshape(linear.core.size, -1)
+
+
+def _add(groups: dict[Any, Array], key: Any, values: Array) -> None:
+    groups[key] = groups[key] + values if key in groups else values
 
 
 def spread(i: int, linear: Linear, used: Sequence[int]) -> Array:
