@@ -251,7 +251,7 @@ class View:
     def animate(self, path: str | os.PathLike[str], x: Any = None, y: Any = None, **options: Any) -> Path:
         """A film along time, or along the axis `over` names: `solution.animate("out.gif", x="x", y="y")`.
 
-        A GIF, or an MP4 where ffmpeg is installed. `frames` (60), `rate` per second (20), `field`, `points`, `at` and axes held
+        A GIF, or an MP4 where there is an ffmpeg (`separax[film]`). `frames` (60), `rate` per second (20), `field`, `points`, `at` and axes held
         by name as for `plot`.
         """
         from .report.animation import animate

@@ -194,11 +194,18 @@ def test_films_that_cannot_be_are_refused(solution, tmp_path, options, words):
 
 
 def test_mp4_needs_ffmpeg_and_says_so(solution, tmp_path, monkeypatch):
-    from matplotlib.animation import FFMpegWriter
-
-    monkeypatch.setattr(FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
+    monkeypatch.setattr("separax.report.animation._ffmpeg", lambda: None)
     with pytest.raises(sx.InputError, match=r"ffmpeg.*u\.gif"):
         solution.animate(tmp_path / "u.mp4")
+
+
+def test_an_mp4_has_its_frames(solution, tmp_path):
+    from imageio_ffmpeg import count_frames_and_secs
+
+    path = solution.animate(tmp_path / "u.mp4", frames=6, rate=3, points=16)
+    frames, seconds = count_frames_and_secs(str(path))
+    assert frames == 6
+    assert seconds == pytest.approx(2, abs=0.1)
 
 
 # --- factors ----------------------------------------------------------------------------------------------------------

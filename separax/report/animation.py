@@ -1,8 +1,9 @@
-"""A solution that moves: GIF, or MP4 where ffmpeg is installed."""
+"""A solution that moves: GIF, or MP4 where there is an ffmpeg (`pip install separax[film]` brings one)."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,12 +35,16 @@ def animate(
     **held: Any,
 ) -> Path:
     """`animate(solution, "out.gif", x="x", y="y")`; see `Solution.animate`."""
+    import matplotlib
     from matplotlib import animation
 
     path, box = Path(path), view.problem.box
     kind = figures.known_ending(path, ENDINGS)
-    if kind == "mp4" and not animation.FFMpegWriter.isAvailable():
-        raise InputError(f"{path.name}: an MP4 needs ffmpeg, which is not installed: write {path.stem}.gif, or install ffmpeg")
+    encoder = _ffmpeg() if kind == "mp4" else ""
+    if encoder is None:
+        raise InputError(
+            f"{path.name}: an MP4 needs ffmpeg, which is not installed: write {path.stem}.gif, or pip install separax[film]"
+        )
     frames, rate = whole("frames", frames, 2), whole("rate", rate)
     if box.dimension == 1:
         raise InputError(f"animate: {box!r} has one axis and nothing to move along: write solution.plot()")
@@ -64,12 +69,25 @@ def animate(
 
     def save() -> None:
         try:
-            film.save(str(draft), writer=writer, dpi=100)
+            with matplotlib.rc_context({"animation.ffmpeg_path": encoder}):
+                film.save(str(draft), writer=writer, dpi=100)
             os.replace(draft, path)
         finally:
             draft.unlink(missing_ok=True)
 
     return figures.written(path, save)
+
+
+def _ffmpeg() -> str | None:
+    """The system's, or the one that imageio-ffmpeg carries."""
+    if found := shutil.which("ffmpeg"):
+        return found
+    try:
+        from imageio_ffmpeg import get_ffmpeg_exe
+
+        return get_ffmpeg_exe()
+    except (ImportError, RuntimeError):  # not installed, or without a program for this machine
+        return None
 
 
 def _over(view: View, over: str | None, x: Any, y: Any) -> str:
