@@ -314,7 +314,8 @@ def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def places_by_axis(who: str, given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
     """Breakpoints by axis, as something that can be compared: {"x": 0} → (("x", (0.0,)),)."""
-    if not isinstance(given, (Mapping, list, tuple)):
+    pairs = isinstance(given, (list, tuple)) and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given)
+    if not isinstance(given, Mapping) and not pairs:
         raise InputError(f"{who}: breaks must be a dict by axis, got {given!r}: write breaks={{'x': 0.0}}")
     each = {axis: at if isinstance(at, Iterable) and not isinstance(at, str) else [at] for axis, at in dict(given).items()}
     return tuple((axis, tuple(sorted(finite(f"{who}: breaks[{axis!r}]", v) for v in at))) for axis, at in each.items())

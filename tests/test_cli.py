@@ -131,6 +131,7 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(t
     assert (tmp_path / "cut" / "history.csv").read_text().count("\n") >= 100
 
 
+@pytest.mark.slow
 def test_bench_prints_both_steps(tmp_path):
     done = separax("bench", "helmholtz", "--points", "8", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

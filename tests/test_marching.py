@@ -126,6 +126,7 @@ def test_factors_are_those_of_a_window(marched):
     np.testing.assert_allclose(factors.values(), marched(t=t, x=x), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_several_seeds_march_side_by_side():
     how = recipe(precision="float64", steps=100)
     both = sx.solve(problem(), how, windows=2, seed=[0, 3], progress=False)
@@ -202,6 +203,7 @@ def test_the_state_at_the_end_is_handed_on_exactly(marched):
         assert float(given[START]) == 0.0
 
 
+@pytest.mark.slow
 def test_a_table_of_the_users_is_kept():
     x = np.linspace(0, 2, 24, endpoint=False)
     table = sx.Initial(np.asarray(exact(1.0, x)), lattice={"x": x})

@@ -197,6 +197,7 @@ def test_bad_options_are_explained(options, words, tmp_path, monkeypatch):
     assert words in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_a_marched_solution_has_the_derived_quantities(tmp_path):
     problem, recipe = find("navier-stokes").make("best")
     small = dataclasses.replace(recipe, points=8).with_steps(20)

@@ -236,6 +236,7 @@ def test_the_last_parameters_are_looked_at_too():
         assert float(loss.total(loss(found.model, places))) == pytest.approx(found.best_loss, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_seeds_trained_together_are_those_trained_alone():
     how = recipe(sx.Adam(1e-2), sx.LBFGS(20), steps=20, precision="float64")
     _, together = sx.solve(decay(), how, seed=[3, 4])

@@ -217,6 +217,7 @@ def test_a_damaged_record_is_named_and_made_again(folder):
     assert [p.name for p in (folder / "runs" / "helmholtz").iterdir()] == ["spinn-6"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_more_steps_or_seeds_are_run_and_what_was_there_is_put_aside(folder, monkeypatch):
     path = folder / "helmholtz" / "spinn-6.json"
@@ -319,6 +320,7 @@ def test_too_little_memory_skips_a_row_and_goes_on(tmp_path, monkeypatch):
     assert recorded(jobs[0], tmp_path) is None  # tried again when there is more
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monkeypatch):
     problem, recipe = JOB.make()

@@ -190,6 +190,7 @@ def test_a_solution_is_saved_and_loaded(made, tmp_path):
         solution.save(tmp_path / "a")
 
 
+@pytest.mark.slow
 def test_seeds_of_a_march_are_loaded(tmp_path):
     found = solve(tmp_path / "run", heat(derived={}, reference=exact), recipe(steps=20), seed=[3, 5], windows=2)
     loaded = sx.load(tmp_path / "run")
