@@ -44,8 +44,8 @@ class Layers:
         self.sizes = block_sizes(loss)
         check_matrix(sum(self.sizes))
         axes, core = len(loss.problem.box.axes), len(self.sizes) - 1
-        # with a core a first solve of it alone is a spectral solution, if a coarse one: good enough to go on from with all of it
-        self.phases = ((axes,),) if core > axes else tuple((i,) for i in range(axes))
+        live = [(i,) for i in range(axes) if self.sizes[i]]
+        self.phases = tuple(live) if core == axes else (*(block for one in live for block in ((axes,), one)), (axes,))
 
     def __call__(self, params: Array) -> Array:
         return self._value(params)

@@ -96,12 +96,17 @@ def solved(rank: int, functions: int | Mapping[str, int], points: int | Mapping[
 
 
 def solved_core(
-    ranks: Mapping[str, int], functions: Mapping[str, int], points: Mapping[str, int], steps: int, emphasis: float = 10.0
+    ranks: Mapping[str, int],
+    functions: Mapping[str, int],
+    points: Mapping[str, int],
+    steps: int,
+    sweeps: int = 0,
+    emphasis: float = 10.0,
 ) -> Recipe:
     """The same with a core: for solutions that are sums of too many products."""
     network = SPINN(rank=dict(ranks), depth=0, body="mlp", functions=dict(functions), merge="tucker")
     return Recipe(
-        network, dict(points), optimiser=Solve(steps, 1), sampler=GaussLegendre(), emphasis=emphasis, precision="float64"
+        network, dict(points), optimiser=Solve(steps, sweeps), sampler=GaussLegendre(), emphasis=emphasis, precision="float64"
     )
 
 

@@ -35,7 +35,8 @@ class Solve:
 
     Arguments:
         steps: at most how many; None takes the recipe's. It is over earlier when nothing is gained any more.
-        sweeps: how often to go round the axes first.
+        sweeps: how often to go round the axes first, a core being solved for before each of them; 0: one step, of the first axis or
+            the core.
         tries: dampings that one step may try.
     """
 
@@ -63,9 +64,10 @@ class Solve:
     def _step(self, params: Parameters, state: Damped, objective: Objective) -> tuple[Parameters, Damped]:
         params, value = lax.cond(state.number == 0, lambda: _sized(params, objective), lambda: (params, state.value))
         phases = len(objective.phases)
+        first = max(self.sweeps * phases, 1)  # a solve begins with one block at least: nothing moves where all is zero
         # where there is one block only, every step is a step of it alone
         single = sum(size > 0 for size in objective.sizes) == 1
-        alone = jnp.asarray(single) | (state.number < self.sweeps * phases)
+        alone = jnp.asarray(single) | (state.number < first)
         basis = objective.basis(params)
         normal = objective.normal(params, basis)
         matrix, gradient = normal.matrix, normal.gradient
@@ -73,7 +75,7 @@ class Solve:
         kept = jnp.diag(matrix) > 1e-30 * jnp.max(jnp.diag(matrix))  # what no residual feels is left alone
         solved = by_cholesky(matrix, gradient, jnp.where(free & kept, 1 / jnp.sqrt(jnp.where(kept, jnp.diag(matrix), 1.0)), 0.0))
         # all axes at once is a larger venture than one: it begins with more caution
-        damping = jnp.where(~alone & (state.number == self.sweeps * phases), FIRST, state.damping)
+        damping = jnp.where(~alone & (state.number == first), FIRST, state.damping)
 
         def moved(damping: Array) -> tuple[Array, Array]:
             step, foreseen = solved(damping)
