@@ -322,6 +322,19 @@ class SPINN(_Architecture):
             for name, axis in zip(box.axes, plain)
         )
 
+    def possible_rank(self) -> Any:
+        """The rank, or what of it the functions of an axis allow where it must not be more."""
+        if self.merge != "tucker" or self.depth or not self.functions:
+            return self.rank
+        number, breaks = dict(self.functions), dict(self.breaks)
+
+        def most(axis: str | None) -> int:
+            return 1 + (1 + len(breaks.get(axis, ()))) * (number.get(axis, number.get(None, 1)) - 1)
+
+        if isinstance(self.rank, tuple):
+            return {axis: min(rank, most(axis)) for axis, rank in self.rank}
+        return min(self.rank, *(most(axis) for axis in {*number, *breaks}))
+
     def merged(self, axes: Sequence[Axis]) -> Merge:
         """How the factors of these axes meet."""
         number = len(axes)

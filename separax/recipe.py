@@ -168,8 +168,11 @@ class Recipe:
         """The same with so many points per axis, and no more polynomials along an axis than they can tell apart."""
         network = self.network
         if isinstance(network, SPINN) and network.functions and isinstance(points, int):
-            fewer = {axis: min(n, max(1, int(FUNCTIONS_PER_POINT * points))) for axis, n in network.functions}
+            pieces = 1 + max((len(places) for _, places in network.breaks), default=0)
+            most = max(1, int(FUNCTIONS_PER_POINT * points / pieces))
+            fewer = {axis: min(n, most) for axis, n in network.functions}
             network = replace(network, functions=tuple(fewer.items()))
+            network = replace(network, rank=network.possible_rank())
         return replace(self, network=network, points=points)
 
     def with_steps(self, total: int) -> Recipe:

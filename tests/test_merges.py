@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import separax as sx
 from separax import merges
+from separax.catalogue import CATALOGUE
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -86,3 +87,11 @@ def test_a_train_is_solved_for():
     network = sx.SPINN(depth=0, body="mlp", merge="train", rank=2, functions=12)
     recipe = sx.Recipe(network, 16, optimiser=sx.Solve(25), sampler=sx.GaussLegendre(), precision="float64")
     assert sx.solve(problem, recipe, progress=False).relative_l2() < 1e-7
+
+
+@pytest.mark.parametrize("name", ["diffusion", "flow-mixing", "poisson-lshape"])
+def test_fewer_points_leave_fewer_functions_and_columns(name):
+    problem, recipe = CATALOGUE[name].make("best")
+    network = recipe.with_points(12).network.build(jax.random.key(0), problem.box, len(problem.fields))
+    for axis, rank in zip(network.axes, network.merge.ranks):
+        assert rank <= axis.inputs < 24
