@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import jax
-
 from ..domain import GaussLegendre, Sampler, Uniform
 from ..errors import InputError, one_of
 from ..flows import Flow
@@ -29,7 +27,6 @@ class Entry:
     recipe: Callable[[str, str], Recipe]
     windows: int = 1  # of time
     solved: Recipe | None = None  # what `best` means if no network is named: output layers solved for
-    larger: Recipe | None = None  # the same on a GPU, which does more in as many seconds
     solved_problem: Callable[[], Problem] | None = None  # where that has its own way to put the problem
     takes_flow: bool = False  # whether `problem` can begin from a `Flow`
 
@@ -40,15 +37,11 @@ class Entry:
         if flow is not None and not self.takes_flow:
             raise InputError(f"initial: {self.name} does not begin from a flow: leave it out, or solve navier-stokes")
         if recipe == "best" and network is None and self.solved is not None and self.solved_problem is not None:
-            return self.solved_problem(), self._solved()
+            return self.solved_problem(), self.solved
         problem = self.problem(recipe) if flow is None else self.problem(recipe, flow)
         if recipe == "best" and network is None and self.solved is not None:
-            return problem, self._solved()
+            return problem, self.solved
         return problem, self.recipe(recipe, network or "spinn-mod")
-
-    def _solved(self) -> Recipe:
-        assert self.solved is not None
-        return self.larger if self.larger is not None and jax.default_backend() == "gpu" else self.solved
 
 
 def paper_network(name: str, rank: int = 32) -> SPINN | PINN:

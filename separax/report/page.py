@@ -156,6 +156,10 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, tuple):  # numbers by axis: ((None, 36),) is 36 for all, (("x", 24), ("y", 12)) one for each
+        if all(isinstance(each, tuple) and len(each) == 2 for each in value):
+            return ", ".join(_shown(v) if k is None else f"{k}: {_shown(v)}" for k, v in value) or "–"
+        return ", ".join(map(_shown, value)) or "–"
     if isinstance(value, Mapping):
         return ", ".join(f"{k}: {_shown(v)}" for k, v in value.items())
     return str(value)
