@@ -106,7 +106,9 @@ def draw(name: str, records: dict[str, dict[str, Any]], classical: dict[str, Any
         )
     rows = [row for row in published(name) if row.network.startswith("spinn") and row.total_minutes]
     if rows:
-        panel.plot([60 * (r.total_minutes or 0) for r in rows], [r.relative_l2 for r in rows], "k^", ms=4, label="printed in the paper")
+        panel.plot(
+            [60 * (r.total_minutes or 0) for r in rows], [r.relative_l2 for r in rows], "k^", ms=4, label="printed in the paper"
+        )
     if classical:
         panel.plot([classical["seconds"]], [classical["relative_l2"]], "k*", ms=9, label="classical solver")
     panel.set_xlabel("seconds, compiling included")
