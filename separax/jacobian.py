@@ -17,39 +17,74 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from .linear import Linear
+from .domain import Points
+from .linear import Linear, joined
 from .merges import PLACES, einsum
-from .separable import PRECISION
+from .separable import PRECISION, add_up
 
-DENSE = 2e9  # operations that are sooner done the plain way than compiled in a cleverer one
+
+@dataclass(frozen=True)
+class Plain:
+    """Up to which size a Jacobian is better written out than avoided."""
+
+    work: float  # operations for its square, by pair of axes: a cleverer program for the pair takes longer to compile
+    numbers: float  # that it has
+
+
+# about twenty steps of a solve at what was measured: two cores, and one NVIDIA H200
+PLAIN = {"cpu": Plain(7e8, 2e7), "gpu": Plain(5e11, 2.5e8)}
+
+
+def jacobians(linears: Sequence[Linear]) -> Iterator[tuple[AtPoints | OnLattice, Linear]]:
+    """The Jacobian of every place. Small lattices are taken together, point by point."""
+    plain = PLAIN.get(jax.default_backend(), PLAIN["gpu"])
+    small: list[Linear] = []
+    for linear in linears:
+        axes, rows = len(linear.features), linear.left.size
+        unknowns = sum(f.shape[0] * f.shape[3] * r for f, r in zip(linear.features, linear.merge.ranks))
+        unknowns += 0 if linear.core is None else linear.core.size
+        if rows * unknowns**2 < plain.work * axes * (axes + 1) / 2 and rows * unknowns < plain.numbers:
+            small.append(linear)
+        else:
+            yield (AtPoints if isinstance(linear.place, Points) else OnLattice)(linear), linear
+    if small:
+        together = joined(small)
+        yield AtPoints(together), together
 
 
 class AtPoints:
     """At scattered points the Jacobian itself is small enough."""
 
     def __init__(self, linear: Linear):
-        merge, factors, shape = linear.merge, linear.factors, linear.left.shape
-        axes = [jnp.zeros((*shape, f.shape[0], f.shape[3], r), f.dtype) for f, r in zip(linear.features, merge.ranks)]
-        cores = None if linear.core is None else jnp.zeros((*shape, *linear.core.shape), linear.core.dtype)
+        merge, shape, components = linear.merge, linear.left.shape, linear.factors[0].shape[0]
+        # E of the module's text, per axis, by component and order: (parts, points, columns)
+        spreads: list[dict[Any, Array]] = [{} for _ in linear.factors]
+        cores = [jnp.zeros((*shape, 0 if linear.core is None else linear.core[0].size), linear.left.dtype)] * components
         for (component, orders), slope in linear.slopes.items():
-            here = [f[component, o] for f, o in zip(factors, orders)]
+            here = [f[component, o] for f, o in zip(linear.factors, orders)]
             core = None if linear.core is None else linear.core[component]
-            for i in range(len(axes)):
-                others = merge.others_at_points(i, here, core)
-                one = (slope[..., None] * others)[..., None, :] * linear.features[i][component, orders[i]][:, :, None]
-                axes[i] = axes[i].at[:, :, component].add(one)
-            if cores is not None:
+            for i, groups in enumerate(spreads):
+                _add(groups, (component, orders[i]), slope[..., None] * merge.others_at_points(i, here, core))
+            if core is not None:
                 spec = ",".join("n" + index for index in merge.core)
-                cores = cores.at[:, :, component].add(einsum(f"pn,{spec}->pn{merge.core}", slope, *here))
-        flat = [block.reshape(linear.left.size, -1) for block in (*axes, *([] if cores is None else [cores]))]
-        self.matrix = jnp.concatenate(flat, 1)
+                made = einsum(f"pn,{spec}->pn{merge.core}", slope, *here)
+                cores[component] = cores[component] + made.reshape(*shape, -1)
+        columns = []
+        for groups, features, rank in zip(spreads, linear.features, merge.ranks):
+            for c in range(components):
+                nothing = jnp.zeros((*shape, features.shape[3], rank), linear.left.dtype)
+                made = [features[c, o][:, :, None] * e[..., None, :] for (component, o), e in groups.items() if component == c]
+                columns.append(add_up([nothing, *made]))
+        self.matrix = jnp.concatenate([c.reshape(linear.left.size, -1) for c in (*columns, *cores)], 1)
 
     def transposed(self, values: Array) -> Array:
         return self.matrix.T @ values.ravel()
@@ -89,41 +124,19 @@ class OnLattice:
         return einsum(f"{rest},{','.join(map(operator.add, rest, core))}->{core}", values, *here)
 
     def squared(self) -> Array:
-        sizes = {i: math.prod((self.own[i].shape[0], self.own[i].shape[3], self.linear.merge.ranks[i])) for i in self.live}
-        core = 0 if self.linear.core is None else self.linear.core.size
-        number = sum(sizes.values()) + core
-        if self.linear.left.size * number**2 < DENSE:
-            jacobian = self._dense()
-            return jnp.matmul(jacobian.T, jacobian, precision=PRECISION)
         blocks: dict[tuple[int, int], Array] = {}
         for i in self.live:
             for k in (k for k in self.live if k >= i):
                 blocks[i, k] = _block(i, k, self.spread, self.own)
                 blocks[k, i] = blocks[i, k].T
         names = list(self.live)
-        if core:
+        if self.linear.core is not None:
             names.append(self.axes)
             blocks[self.axes, self.axes] = self._core_with_itself()
             for i in self.live:
                 blocks[self.axes, i] = self._core_with_axis(i)
                 blocks[i, self.axes] = blocks[self.axes, i].T
         return jnp.block([[blocks[i, k] for k in names] for i in names])
-
-    def _dense(self) -> Array:
-        linear, rest = self.linear, PLACES[: self.axes]
-        made = [
-            einsum(f"Z{rest}COR,CO{rest[i]}F->Z{rest}CFR", self.spread[i], self.own[i]).reshape(linear.left.size, -1)
-            for i in self.live
-        ]
-        if linear.core is not None:
-            total = jnp.zeros((*linear.left.shape, *linear.core.shape), linear.core.dtype)
-            spec = ",".join(map(operator.add, rest, linear.merge.core))
-            for (component, orders), slope in linear.slopes.items():
-                here = [f[component, o] for f, o in zip(linear.factors, orders)]
-                one = einsum(f"Z{rest},{spec}->Z{rest}{linear.merge.core}", slope, *here)
-                total = total.at[(slice(None),) * (1 + self.axes) + (component,)].add(one)
-            made.append(total.reshape(linear.left.size, -1))
-        return jnp.concatenate(made, 1)
 
     def _core_with_itself(self) -> Array:
         """One axis of the lattice after the other goes, and brings a pair of indices. Pairs of derivatives that differ only along axes

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .domain import Points
@@ -60,31 +61,64 @@ def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given, 
     cuts = [tuple((s.start, s.stop) for s in (r.add(c) for r, c in zip(rows, place.coordinates))) for place in places]
     order = max(highest(needs) for needs in loss.needs)
     features = network.features(tuple(r.all(network.body.out.weight.dtype) for r in rows), order)
-    found: list[Linear] = []
-    # conditions on the same face share what is computed there, and one compiled program
-    for cut in dict.fromkeys(cuts):
-        members = [i for i, other in enumerate(cuts) if other == cut]
-        place = places[members[0]]
-        here = [f[:, :, slice(*s)] for f, s in zip(features, cut)]
+
+    def at(place: Place, members: Sequence[int], here: Sequence[Array]) -> Linear:
         factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(here, network.coefficients)]
         needs = sorted({key for i in members for key in loss.needs[i]})
         table = {key: _merged(place, network.merge, network.core, factors, key) for key in needs}
 
-        def values(table: dict[Key, Array], unknowns: dict[str, Array], place: Place = place, members: Sequence[int] = members):
-            return jnp.stack(
-                [part for i in members for part in parts(loss, i, place, Table(place, table), Known(unknowns, given))]
-            )
+        def values(table: dict[Key, Array], unknowns: dict[str, Array]) -> list[Array]:
+            source, known = Table(place, table), Known(unknowns, given)
+            made = [part for i in members for part in parts(loss, i, place, source, known)]
+            return [jnp.broadcast_to(part, place.shape) for part in made]
 
-        def along(table_step: Any, unknown_step: Any, values: Any = values, table: Any = table) -> Array:
-            return jax.jvp(values, (table, model.unknowns), (table_step, unknown_step))[1]
-
-        still, fixed = jax.tree.map(jnp.zeros_like, table), jax.tree.map(jnp.zeros_like, model.unknowns)
-        slopes = {key: along(still | {key: jnp.ones_like(table[key])}, fixed) for key in needs}
-        unknowns = [along(still, fixed | {k: jnp.ones_like(v)}) for k, v in model.unknowns.items()]
-        left = values(table, model.unknowns)
+        # a residual at a point depends on what the fields are there, so one cotangent of ones yields the slopes at all points
+        left, back = jax.vjp(lambda table: values(table, model.unknowns), table)
+        each = [
+            back([jnp.ones_like(v) if k == i else jnp.zeros_like(v) for k, v in enumerate(left)])[0] for i in range(len(left))
+        ]
+        slopes = {key: jnp.stack([one[key] for one in each]) for key in needs}
+        unknowns = [
+            jnp.stack(jax.jvp(lambda v, k=k: values(table, model.unknowns | {k: v}), (x,), (jnp.ones_like(x),))[1])
+            for k, x in model.unknowns.items()
+        ]
         turned = here if basis is None else features_in(here, basis)
-        found.append(Linear(place, network.merge, network.core, left, slopes, unknowns, turned, factors))
-    return found
+        return Linear(place, network.merge, network.core, jnp.stack(left), slopes, unknowns, turned, factors)
+
+    # conditions on the same face share what is computed there, and one compiled program
+    shared = {cut: [i for i, other in enumerate(cuts) if other == cut] for cut in cuts}
+    return [at(places[m[0]], m, [f[:, :, slice(*s)] for f, s in zip(features, cut)]) for cut, m in shared.items()]
+
+
+def joined(linears: Sequence[Linear]) -> Linear:
+    """Several places as one: the points of all of them, one by one."""
+    axes, first = linears[0].place.axes, linears[0]
+
+    def spread(arrays: Callable[[Linear], Sequence[Array]], along: int) -> list[Array]:
+        """Arrays by axis at every point of every place and for every part, where they have one entry per point of the axis."""
+        pieces = [[] for _ in axes]
+        for one in linears:
+            parts, shape = one.left.shape[0], one.left.shape[1:]
+            for i, array in enumerate(arrays(one)):
+                index = np.arange(shape[0]) if isinstance(one.place, Points) else np.indices(shape)[i].ravel()
+                pieces[i].append(jnp.take(array, np.tile(index, parts), along))
+        return [jnp.concatenate(each, along) for each in pieces]
+
+    def flat(arrays: Callable[[Linear], Array]) -> Array:
+        """Values at the points of all places, in the same order, as one part."""
+        return jnp.concatenate([jnp.broadcast_to(arrays(one), one.left.shape).ravel() for one in linears])[None]
+
+    keys = sorted({key for one in linears for key in one.slopes})
+    return Linear(
+        Points(axes, tuple(spread(lambda one: one.place.coordinates, 0))),
+        first.merge,
+        first.core,
+        flat(lambda one: one.left),
+        {key: flat(lambda one, key=key: one.slopes.get(key, jnp.zeros((), one.left.dtype))) for key in keys},
+        [flat(lambda one, i=i: one.unknowns[i]) for i in range(len(first.unknowns))],
+        spread(lambda one: one.features, 2),
+        spread(lambda one: one.factors, 2),
+    )
 
 
 def parts(loss: Loss, number: int, place: Place, source: Source, known: Known) -> list[Array]:

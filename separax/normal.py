@@ -8,8 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .domain import Lattice, Points
-from .jacobian import AtPoints, OnLattice
+from .domain import Lattice
+from .jacobian import jacobians
 from .linear import Basis, Linear, features_in, linearised, roots
 from .loss import Given, Loss, Model
 from .merges import einsum
@@ -34,8 +34,7 @@ def normal(loss: Loss, model: Model, places: Sequence[Place], given: Given, basi
     dtype = network.body.out.weight.dtype
     value = jnp.zeros((), dtype)
     gradient, matrix = jnp.zeros(own + extra, dtype), jnp.zeros((own + extra, own + extra), dtype)
-    for linear in linearised(loss, model, places, given, basis):
-        jacobian = AtPoints(linear) if isinstance(linear.place, Points) else OnLattice(linear)
+    for jacobian, linear in jacobians(linearised(loss, model, places, given, basis)):
         g, m = jacobian.transposed(linear.left), jacobian.squared()
         value = value + jnp.sum(linear.left**2)
         gradient = gradient.at[:own].add(g)
@@ -67,4 +66,4 @@ def mass(model: Model, place: Lattice, basis: Basis) -> Float[Array, "n n"]:
     factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(features, network.coefficients)]
     nothing = jnp.zeros((components, *place.shape), one.dtype)
     linear = Linear(place, network.merge, network.core, nothing, slopes, [], features_in(features, basis), factors)
-    return jnp.zeros((own + extra, own + extra), one.dtype).at[:own, :own].set(OnLattice(linear).squared())
+    return jnp.zeros((own + extra, own + extra), one.dtype).at[:own, :own].set(next(jacobians([linear]))[0].squared())

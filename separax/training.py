@@ -165,8 +165,9 @@ class Trainer:
         start = before.best
         places = self._draw(before.key, self.stage.start)
         if self.searches:
-            value, gradient = self._first(start, places, before.given)
-            total, optimiser = self._on_unseen(start, before), self.optimiser.init(start, value, gradient)
+            # the first look finds out how good the start is: another program for that would have to be compiled
+            total = jnp.asarray(jnp.inf, start.dtype)
+            optimiser = self.optimiser.init(start, *self._first(start, places, before.given))
         else:
             total, optimiser = self._value(start, places, before.given)[0], self.optimiser.init(start)
         # two copies, because a launch takes over the memory of its argument
@@ -174,7 +175,9 @@ class Trainer:
         return dataclasses.replace(before, model=jnp.copy(start), optimiser=optimiser, best=copy, best_loss=total)
 
     def _first(self, start: Array, places: Any, given: Given) -> tuple[Array, Array]:
-        """The loss and its gradient where a stage begins; who solves has no use for a gradient."""
+        """The loss and its gradient where a stage begins, as far as they are of use: every program takes its time to compile."""
+        if self.stage.optimiser.sees == "layers":
+            return jnp.asarray(jnp.inf, start.dtype), jnp.zeros_like(start)
         if self.stage.optimiser.solves:
             return self._value(start, places, given)[0], jnp.zeros_like(start)
         (value, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places, given)

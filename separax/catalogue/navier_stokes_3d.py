@@ -129,5 +129,5 @@ NAVIER_STOKES_3D = Entry(
     "3+1 axes, three components, Taylor-Green vortex",
     problem,
     recipe,
-    solved=solved(2, {"t": 12, "x": 26, "y": 26, "z": 18}, {"t": 16, "x": 32, "y": 32, "z": 24}, 40),
+    solved=solved(2, {"t": 9, "x": 20, "y": 20, "z": 14}, {"t": 11, "x": 24, "y": 24, "z": 17}, 40),
 )

@@ -16,7 +16,7 @@ from .damping import FIRST, Damped, Rule, by_cholesky, lowered
 from .search import Objective, Parameters, Scalar, Search
 
 TENFOLD = Rule(
-    10.0, lambda share, tries: jnp.where((tries == 1) & (share > 0.25), 0.1, 1.0), stale=10, smallest=1e-15, largest=1e6
+    10.0, lambda share, tries: jnp.where((tries == 1) & (share > 0.25), 0.1, 1.0), stale=5, smallest=1e-15, largest=1e6
 )
 SIZES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the factors a solve may begin with
 
