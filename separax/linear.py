@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from .domain import Points
 from .fields import Key, Source
 from .loss import Given, Known, Loss, Model
-from .merges import Merge, einsum
+from .merges import Merge, einsum, plain
 from .networks import SeparableNetwork
 from .separable import add_up
 from .sources import Place, Rows, highest
@@ -59,7 +59,9 @@ def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given, 
     rows = [Rows() for _ in network.axes]
     cuts = [tuple((s.start, s.stop) for s in (r.add(c) for r, c in zip(rows, place.coordinates))) for place in places]
     order = max(highest(needs) for needs in loss.needs)
-    features = network.features(tuple(r.all(network.body.out.weight.dtype) for r in rows), order)
+    coordinates = tuple(r.all(network.body.out.weight.dtype) for r in rows)
+    features = network.features(coordinates, order)
+    known = None if network.lift is None else network.lift.jets(coordinates, order)
     found: list[Linear] = []
     # conditions on the same face share what is computed there, and one compiled program
     for cut in dict.fromkeys(cuts):
@@ -69,6 +71,10 @@ def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given, 
         factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(here, network.coefficients)]
         needs = sorted({key for i in members for key in loss.needs[i]})
         table = {key: _merged(place, network.merge, network.core, factors, key) for key in needs}
+        if known is not None:  # no weight moves it, but the residuals have it
+            lifted = [f[:, :, slice(*s)] for f, s in zip(known, cut)]
+            products = plain(len(lifted), lifted[0].shape[-1])
+            table = {key: values + _merged(place, products, None, lifted, key) for key, values in table.items()}
 
         def values(table: dict[Key, Array], unknowns: dict[str, Array], place: Place = place, members: Sequence[int] = members):
             return jnp.stack(
