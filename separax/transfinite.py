@@ -34,6 +34,8 @@ FADED = 1e-13  # relative: what the tail may have
 NOISE = 1e-15  # relative: what is not told from rounding
 AGREE = 1e-6  # relative: how far two conditions may be apart where their faces meet
 SAMPLES = 64
+SAME = 1e-13  # how far two columns of size one may be apart that are taken for one
+TINY = 1e-300
 MOST_CORE = 2**22  # numbers in what a sum of products is compressed through
 
 Sum = list[np.ndarray]  # of products: per axis the series (FUNCTIONS, columns)
@@ -142,7 +144,7 @@ def _by_reading(box: Box, lines: Sequence[Line], given: Given, coordinates: Mapp
             _check_finite(given, values)
             series = _faded(box, lines, given, i, values) if len(values) > 1 else values
             found[i].append(np.pad(series, ((0, FUNCTIONS - len(series)), (0, 0))))
-    return _compressed([np.concatenate(each, 1) for each in found])
+    return _joined([np.concatenate(each, 1) for each in found])
 
 
 def _check_finite(given: Given, values: np.ndarray) -> None:
@@ -196,8 +198,31 @@ def _boolean_sum(box: Box, lines: Sequence[Line], given: Sequence[Given], data: 
     return total
 
 
+def _joined(factors: Sum) -> Sum:
+    """The same sum, of which products that differ along one axis alone are one."""
+    for i in range(len(factors)):
+        sizes = [np.maximum(np.linalg.norm(f, axis=0), TINY) for f in factors]
+        units = [f / size for k, (f, size) in enumerate(zip(factors, sizes)) if k != i]
+        own = factors[i] * functools.reduce(operator.mul, (size for k, size in enumerate(sizes) if k != i), 1.0)
+        kept: list[int] = []
+        made: list[np.ndarray] = []
+        for column in range(own.shape[1]):
+            for n, other in enumerate(kept):
+                signs = [np.sign(u[:, column] @ u[:, other]) for u in units]
+                if all(np.linalg.norm(u[:, column] - s * u[:, other]) < SAME for u, s in zip(units, signs)):
+                    made[n] = made[n] + math.prod(signs) * own[:, column]
+                    break
+            else:
+                kept.append(column)
+                made.append(own[:, column])
+        parts = iter(units)
+        factors = [np.stack(made, 1) if k == i else next(parts)[:, kept] for k in range(len(factors))]
+    return factors
+
+
 def _compressed(factors: Sum) -> Sum:
-    """The same sum in fewer products, where there is one: through a core whose every line is one."""
+    """The same sum in fewer products, where there is one: by joining them, and through a core whose every line is one."""
+    factors = _joined(factors) if factors[0].shape[1] else factors
     sizes = [np.linalg.norm(f, axis=0) for f in factors]
     weights = functools.reduce(operator.mul, sizes)
     kept = weights > 0

@@ -7,16 +7,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from untrained import untrained
 
 import separax as sx
+from separax.layers import Layers
 from separax.lifts import Lift, Line
+from separax.loss import Loss
 from separax.marching import check
+from separax.networks import Axis
 from separax.report.factors import payload
 from separax.runs.keeping import factors
+from separax.training import Trainer
 from separax.transfinite import FUNCTIONS
+from separax.weights import Residuals
 
 STRIP = sx.Box(t=(0, 2), x=(-1, 0.5))
 BOX = sx.Box(t=(0.5, 2), x=(-1, 1), y=(0, 3))
@@ -79,7 +84,7 @@ def by_name(function):
 # --- the faces ---------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=10, deadline=None, phases=[Phase.generate])  # an example takes a second: shrinking would take minutes
 @given(
     st.sampled_from(sorted(FUNCTIONS_OF_SPACE)),
     st.sets(st.sampled_from(EVERY_FACE), min_size=1),
@@ -103,8 +108,8 @@ def test_a_random_network_has_all_values_and_slopes(name, faces, slopes):
         has(solution, face, slope_of(exact, face[:-1]), order=1, tolerance=1e-10)
     # and the network still says something between
     other = untrained(problem, recipe(), seed=1)
-    middle = {a: np.mean(BOX[a]) for a in BOX.axes}
-    assert abs(float(solution(**middle)) - float(other(**middle))) > 1e-8
+    inside = {a: 0.4 * BOX[a][0] + 0.6 * BOX[a][1] for a in BOX.axes}
+    assert abs(float(solution(**inside)) - float(other(**inside))) > 1e-8
 
 
 NETWORKS = {
@@ -204,7 +209,7 @@ def test_a_periodic_axis_has_waves():
         return jnp.cos(2 * jnp.pi * x)
 
     conditions = [sx.Periodic("x"), sx.Initial(start, hard=True), sx.Initial(speed, of=lambda u: u.t, hard=True)]
-    for network in (sx.SPINN(rank=3, width=8, depth=2), sx.PINN(width=8, depth=2)):
+    for network in (sx.SPINN(rank=3, width=8, depth=1), sx.PINN(width=8, depth=1)):
         solution = untrained(sx.Problem(box, wave, conditions), recipe(network))
         xs = np.linspace(0.3, 4.3, 21)  # two periods
         np.testing.assert_allclose(solution(t=0.0, x=xs), np.exp(np.sin(np.pi * xs)), atol=1e-13)
@@ -312,19 +317,23 @@ def laplace(hard):
 
 
 @pytest.mark.parametrize(
-    ("problem", "network", "steps"),
+    ("problem", "network"),
     [
-        (heat, sx.SPINN(rank=4, depth=0, functions=14), 12),
-        (laplace, sx.SPINN(rank=6, depth=0, functions=14), 12),
-        (klein_gordon, sx.SPINN(rank=3, depth=0, functions=10, merge="tucker"), 16),
-        (klein_gordon, sx.SPINN(rank=3, depth=0, functions=10), 16),
+        (heat, sx.SPINN(rank=4, depth=0, functions=14)),
+        (laplace, sx.SPINN(rank=6, depth=0, functions=14)),
+        (klein_gordon, sx.SPINN(rank=3, depth=0, functions=10, merge="tucker")),
+        (klein_gordon, sx.SPINN(rank=3, depth=0, functions=10)),
     ],
 )
-def test_solved_for_as_well_as_with_penalties(problem, network, steps):
-    how = sx.Recipe(network, points=16, optimiser=sx.Solve(steps), sampler=sx.GaussLegendre(), precision="float64")
-    built, penalised = (sx.solve(problem(hard), how, progress=False).relative_l2() for hard in (True, False))
-    assert built < max(2 * penalised, 1e-10)
-    assert built < 1e-5
+def test_solved_for(problem, network):
+    how = sx.Recipe(network, points=16, optimiser=sx.Solve(12), sampler=sx.GaussLegendre(), precision="float64")
+    assert sx.solve(problem(True), how, progress=False).relative_l2() < 1e-6
+
+
+def test_at_least_as_good_as_a_penalty():
+    how = sx.Recipe(sx.SPINN(rank=3, depth=0, functions=8), points=12, optimiser=sx.Solve(10), precision="float64")
+    built, penalised = (sx.solve(laplace(hard), how, progress=False).relative_l2() for hard in (True, False))
+    assert built < penalised < 0.1
 
 
 def test_without_a_recipe():
@@ -342,21 +351,13 @@ def test_without_a_recipe_where_what_is_known_is_the_solution():
     np.testing.assert_allclose(solution(x=s, y=s), 1 + s[:, None] - s[:, None] * s, atol=1e-9)
 
 
-OPTIMISERS = {
-    "adam": sx.Adam(1e-2),
-    "soap": sx.SOAP(1e-2),
-    "gauss-newton": sx.GaussNewton(10),
-    "bfgs": sx.BFGS(20),
-}
-
-
-@pytest.mark.parametrize("name", OPTIMISERS)
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_optimisers_lower_the_residual_alone(name, precision):
+@pytest.mark.parametrize(
+    ("optimiser", "precision"),
+    [(sx.Adam(1e-2, steps=50), "float32"), (sx.SOAP(1e-2, steps=50), "float64"), (sx.GaussNewton(8), "float64")],
+)
+def test_optimisers_lower_the_residual_alone(optimiser, precision):
     """In float32 the residual is squared from Gram matrices, in float64 on the lattice."""
-    if precision == "float32" and name in ("gauss-newton", "bfgs"):
-        pytest.skip("float64 is theirs")
-    how = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), 12, 50, OPTIMISERS[name], precision=precision)
+    how = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), 12, optimiser=optimiser, precision=precision)
     solution = sx.solve(heat(True), how, progress=False)
     assert list(solution.history.losses) == ["residual"]
     assert solution.best_loss < 0.5 * solution.history.total[0]
@@ -364,21 +365,24 @@ def test_optimisers_lower_the_residual_alone(name, precision):
 
 def test_the_normal_equations_are_those_of_the_residuals(double):
     """What `GaussNewton` and `Solve` are told agrees with differentiating the loss."""
-    from separax.layers import Layers
-    from separax.loss import Loss
-    from separax.training import Trainer
-    from separax.weights import Residuals
+    conditions = [sx.Initial(lambda x: jnp.exp(x), hard=True), sx.Initial(lambda x: x, of=lambda u: u.t, hard=True)]
+    problem = sx.Problem(STRIP, lambda u: u.tt - u.xx + u**2, [*conditions, sx.Neumann(1)])
+    trainer = Trainer(Loss(problem, recipe(sx.SPINN(rank=2, width=4, depth=1))))
+    params = trainer.init(jax.random.key(3)).model
+    places = trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
 
-    for network in (sx.SPINN(rank=2, width=4, depth=1), sx.SPINN(rank=2, depth=0, functions=4)):
-        trainer = Trainer(Loss(all_given(), recipe(network)))
-        params = trainer.init(jax.random.key(3)).model
-        places = trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
-        value = lambda p, trainer=trainer, places=places: trainer._value(p, places, {})[0]  # noqa: E731
-        found = Residuals(trainer.loss, value, trainer.model, places, {})
-        np.testing.assert_allclose(found.normal(params).value, value(params), rtol=1e-10)
-        np.testing.assert_allclose(2 * found.normal(params).gradient, jax.grad(value)(params), rtol=1e-7, atol=1e-9)
+    def value(params):
+        return trainer._value(params, places, {})[0]
+
+    def told(params):
         layers = Layers(trainer.loss, value, trainer.model, places, {})
-        np.testing.assert_allclose(layers.normal(params, layers.basis(params)).value, value(params), rtol=1e-10)
+        weights = Residuals(trainer.loss, value, trainer.model, places, {}).normal(params)
+        return layers.normal(params, layers.basis(params)).value, weights.value, 2 * weights.gradient
+
+    of_layers, of_weights, gradient = jax.jit(told)(params)
+    total, slope = jax.jit(jax.value_and_grad(value))(params)
+    np.testing.assert_allclose([of_layers, of_weights], total, rtol=1e-10)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-7, atol=1e-9)
 
 
 def test_pointwise_networks_and_several_seeds():
@@ -519,8 +523,6 @@ def test_series_are_long_enough_for_what_is_accepted():
 
 @pytest.mark.parametrize("wall", ["--", "++", "--+", "-++", "--++"])
 def test_envelopes_with_a_slope_of_zero(wall, double):
-    from separax.networks import Axis
-
     axis = Axis(0.5, 3.0, True, 0, (wall,))
     ends = axis.envelope(jnp.array([0.5, 3.0]), 1)[..., 0]
     for side, end in itertools.product("-+", (0, 1)):
