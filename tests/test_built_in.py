@@ -28,7 +28,7 @@ BOX = sx.Box(t=(0.5, 2), x=(-1, 1), y=(0, 3))
 FUNCTIONS_OF_SPACE = {
     "polynomial": lambda t, x, y: (1 + t) * x**3 - 2 * t**2 * y + 0.3,
     "waves": lambda t, x, y: jnp.sin(2 * x - 3 * t) * jnp.cos(y) + jnp.exp(t - y),
-    "not a sum of products": lambda t, x, y: jnp.exp(-((x - 0.3 * y) ** 2)) / (2 + x * y + t),
+    "not a sum of products": lambda t, x, y: jnp.exp(-((x - 0.3 * y) ** 2)) / (6 + x * y + t),
     "of one axis": lambda t, x, y: jnp.tanh(y) + 0 * t * x,
     "a number": lambda t, x, y: 2.5 + 0 * t * x * y,
 }
@@ -47,24 +47,25 @@ def recipe(network=None, **options):
     return sx.Recipe(network or sx.SPINN(rank=3, width=8, depth=2), points=6, steps=20, precision="float64", **options)
 
 
-def on_face(box, face, number=7):
-    """A lattice on a face, not of the nodes that anything was sampled on."""
-    inside = {
-        a: box[a][0] + (box[a][1] - box[a][0]) * np.r_[0, np.sort(np.random.default_rng(1).random(number)), 1] for a in box.axes
-    }
-    return inside | {face[:-1]: np.array(box.ends(face[:-1], face[-1]))}
+def on_face(box, face, number=40):
+    """Points on a face and its edges, not of the nodes that anything was sampled on."""
+    part = np.clip(np.random.default_rng(1).uniform(-0.1, 1.1, (number, box.dimension)), 0, 1)
+    points = np.stack([box[a][0] + (box[a][1] - box[a][0]) * part[:, i] for i, a in enumerate(box.axes)], 1)
+    points[:, box.index(face[:-1])] = box.ends(face[:-1], face[-1])[0]
+    return points
 
 
-def shaped(at):
-    return dict(zip(at, np.meshgrid(*at.values(), indexing="ij")))
-
-
-def has(solution, face, exact, order=0, tolerance=1e-12):
-    at = on_face(solution.problem.box, face)
+def values(exact, box, points):
     with jax.enable_x64(True):
-        true = np.asarray(exact(**{a: jnp.asarray(x) for a, x in shaped(at).items()}))
-    ours = solution.d(**{face[:-1]: order})(**at) if order else solution(**at)
-    np.testing.assert_allclose(ours, true, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(true))))
+        return np.asarray(exact(**{a: jnp.asarray(points[:, i]) for i, a in enumerate(box.axes)}))
+
+
+def has(solution, faces, exact, tolerance=1e-12):
+    """Whether a solution, or a derivative of it, has the values of a function."""
+    box = solution.problem.box
+    points = np.concatenate([on_face(box, face) for face in faces])
+    true = values(exact, box, points)
+    np.testing.assert_allclose(solution.at(points), true, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(true))))
 
 
 def slope_of(exact, axis):
@@ -84,7 +85,7 @@ def by_name(function):
 # --- the faces ---------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=10, deadline=None, phases=[Phase.generate])  # an example takes a second: shrinking would take minutes
+@settings(max_examples=6, deadline=None, phases=[Phase.generate])  # an example takes a second: shrinking would take minutes
 @given(
     st.sampled_from(sorted(FUNCTIONS_OF_SPACE)),
     st.sets(st.sampled_from(EVERY_FACE), min_size=1),
@@ -102,14 +103,13 @@ def test_a_random_network_has_all_values_and_slopes(name, faces, slopes):
     problem = sx.Problem(BOX, lambda u: u.t - u.xx - u.yy, conditions)
     assert problem.names == ("residual",)
     solution = untrained(problem, recipe())
-    for face in sorted(faces):
-        has(solution, face, exact)
+    has(solution, sorted(faces), exact)
     for face in slopes:
-        has(solution, face, slope_of(exact, face[:-1]), order=1, tolerance=1e-10)
+        has(solution.d(**{face[:-1]: 1}), [face], slope_of(exact, face[:-1]), tolerance=1e-11)
     # and the network still says something between
     other = untrained(problem, recipe(), seed=1)
-    inside = {a: 0.4 * BOX[a][0] + 0.6 * BOX[a][1] for a in BOX.axes}
-    assert abs(float(solution(**inside)) - float(other(**inside))) > 1e-8
+    inside = np.array([[0.4 * BOX[a][0] + 0.6 * BOX[a][1] for a in BOX.axes]])
+    assert abs(float(solution.at(inside)[0]) - float(other.at(inside)[0])) > 1e-8
 
 
 NETWORKS = {
@@ -139,25 +139,24 @@ def test_every_kind_of_network_has_them(name):
     problem, exact = all_given(), FUNCTIONS_OF_SPACE["waves"]
     assert problem.walls == (("--",), ("-+",), ("-+",))
     solution = untrained(problem, recipe(NETWORKS[name]))
-    for face in ("t-", "x-", "x+", "y-", "y+"):
-        has(solution, face, exact)
-    has(solution, "t-", slope_of(exact, "t"), order=1, tolerance=1e-11)
-    # lattice and points, values and derivatives, one another's differences
+    has(solution, ["t-", "x-", "x+", "y-", "y+"], exact)
+    has(solution.d(t=1), ["t-"], slope_of(exact, "t"), tolerance=1e-11)
+    # lattice and points, values and derivatives; derivatives and differences
     at = {a: np.linspace(*BOX[a], 4)[1:3] for a in BOX.axes}
-    points = np.stack([x.ravel() for x in shaped(at).values()], 1)
-    for operator in (lambda u: u, lambda u: u.tt, lambda u: u.xy, lambda u: u.t * u.y):
-        view = solution.of(operator)
-        np.testing.assert_allclose(view.at(points), np.ravel(view(**at)), rtol=1e-10, atol=1e-11)
-    h = 1e-4
-    moved = [np.asarray(solution(**{**at, "t": at["t"] + s * h})) for s in (1, -1)]
-    np.testing.assert_allclose(solution.d(t=1)(**at), (moved[0] - moved[1]) / (2 * h), atol=1e-6)
+    points = np.stack([x.ravel() for x in np.meshgrid(*at.values(), indexing="ij")], 1)
+    view = solution.of(lambda u: {"u": u, "curved": u.tt, "mixed": u.xy, "product": u.t * u.y})
+    ours, theirs = view(**at), view.at(points)
+    for key in ours:
+        np.testing.assert_allclose(theirs[key], np.ravel(ours[key]), rtol=1e-10, atol=1e-11)
+    h = 1e-3
+    before, here, after = (np.asarray(solution.at(points + np.array([s * h, 0, 0]))) for s in (-1, 0, 1))
+    np.testing.assert_allclose(theirs["curved"], (before - 2 * here + after) / h**2, atol=1e-3)
 
 
 def test_single_precision_to_its_own_rounding():
     problem = all_given()
     solution = untrained(problem, sx.Recipe(sx.SPINN(rank=3, width=8, depth=2), points=6, steps=20))
-    for face in ("t-", "x+", "y-"):
-        has(solution, face, FUNCTIONS_OF_SPACE["waves"], tolerance=2e-6)
+    has(solution, ["t-", "x+", "y-"], FUNCTIONS_OF_SPACE["waves"], tolerance=2e-6)
 
 
 def test_what_is_known_is_short_and_not_trained():
@@ -320,7 +319,6 @@ def laplace(hard):
     ("problem", "network"),
     [
         (heat, sx.SPINN(rank=4, depth=0, functions=14)),
-        (laplace, sx.SPINN(rank=6, depth=0, functions=14)),
         (klein_gordon, sx.SPINN(rank=3, depth=0, functions=10, merge="tucker")),
         (klein_gordon, sx.SPINN(rank=3, depth=0, functions=10)),
     ],
@@ -331,16 +329,17 @@ def test_solved_for(problem, network):
 
 
 def test_at_least_as_good_as_a_penalty():
-    how = sx.Recipe(sx.SPINN(rank=3, depth=0, functions=8), points=12, optimiser=sx.Solve(10), precision="float64")
+    how = sx.Recipe(
+        sx.SPINN(rank=3, depth=0, functions=10), 14, optimiser=sx.Solve(12), sampler=sx.GaussLegendre(), precision="float64"
+    )
     built, penalised = (sx.solve(laplace(hard), how, progress=False).relative_l2() for hard in (True, False))
-    assert built < penalised < 0.1
+    assert built < 1e-3 * penalised
 
 
 def test_without_a_recipe():
-    solution = sx.solve(heat(True), tolerance=1e-7, progress=False)
-    assert solution.relative_l2() < 1e-7
-    assert solution.estimate < 1e-6
-    has(solution, "x+", heat(True).reference)
+    solution = sx.solve(heat(True), progress=False)
+    assert solution.relative_l2() < solution.estimate < 1e-4
+    has(solution, ["t-", "x-", "x+"], heat(True).reference)
 
 
 def test_without_a_recipe_where_what_is_known_is_the_solution():
@@ -391,7 +390,7 @@ def test_pointwise_networks_and_several_seeds():
     assert sx.solve(problem, how, progress=False).best_loss < 10
     both = sx.solve(problem, recipe(), seed=[0, 1], progress=False)
     for solution in both:
-        has(solution, "t-", problem.reference)
+        has(solution, ["t-", "x+"], problem.reference)
 
 
 # --- kept and shown --------------------------------------------------------------------------------------------------------------
@@ -403,8 +402,9 @@ def test_kept_and_loaded_to_the_last_bit(name, tmp_path):
     solution.save(tmp_path / "run")
     loaded = sx.load(tmp_path / "run")
     at = {a: np.linspace(*BOX[a], 5) for a in BOX.axes}
-    np.testing.assert_array_equal(loaded(**at), solution(**at))
-    np.testing.assert_array_equal(loaded.d(t=1, x=1)(**at), solution.d(t=1, x=1)(**at))
+    ours, theirs = (each.of(lambda u: {"u": u, "mixed": u.d(t=1, x=1)})(**at) for each in (solution, loaded))
+    for key in ours:
+        np.testing.assert_array_equal(theirs[key], ours[key])
     assert loaded.problem.lift == solution.problem.lift
 
 
@@ -492,11 +492,7 @@ def test_sums_of_products_of_three_coordinates():
     problem = sx.Problem(
         box, lambda u: u.t - u.xx, [sx.Initial(exact, hard=True), sx.Dirichlet(exact, on=["x", "z-"], hard=True)]
     )
-    solution = untrained(problem, recipe())
-    for face in ("t-", "x-", "x+", "z-"):
-        at = on_face(box, face, 2)
-        true = np.asarray(exact(**{a: np.asarray(x) for a, x in shaped(at).items()}), float)
-        np.testing.assert_allclose(solution(**at), true, atol=1e-6)
+    has(untrained(problem, recipe()), ["t-", "x-", "x+", "z-"], exact)
     assert problem.lift.rank < 20
 
 
