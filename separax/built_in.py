@@ -39,6 +39,8 @@ def built_in(resolver: Resolver) -> BuiltIn:
             raise InputError(
                 f"{condition.name}: hard=True builds values into the faces of a box; on the boundary of a shape write hard=False"
             )
+        if condition.points is not None:
+            raise InputError(f"{condition.name}: hard=True builds values into faces; at scattered points write hard=False")
         if condition.jump:
             periodic += [axis for axis in _periodic(resolver, condition) if axis not in periodic]
             continue

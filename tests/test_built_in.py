@@ -1,8 +1,10 @@
 """Values built into a network: random networks have them exactly, whatever they are, on every face and in every kind of network."""
 
+import dataclasses
 import functools
 import itertools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,7 @@ from untrained import untrained
 import separax as sx
 from separax.layers import Layers
 from separax.lifts import Lift, Line
-from separax.loss import Loss
+from separax.loss import Known, Loss, Model
 from separax.marching import check
 from separax.networks import Axis
 from separax.report.factors import payload
@@ -85,7 +87,7 @@ def by_name(function):
 # --- the faces ---------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=6, deadline=None, phases=[Phase.generate])  # an example takes a second: shrinking would take minutes
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])  # an example takes a second: shrinking would take minutes
 @given(
     st.sampled_from(sorted(FUNCTIONS_OF_SPACE)),
     st.sets(st.sampled_from(EVERY_FACE), min_size=1),
@@ -134,7 +136,7 @@ def all_given(exact=FUNCTIONS_OF_SPACE["waves"]):
     )
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ["tucker", "train", "polynomials", "pointwise"])
 def test_every_kind_of_network_has_them(name):
     problem, exact = all_given(), FUNCTIONS_OF_SPACE["waves"]
     assert problem.walls == (("--",), ("-+",), ("-+",))
@@ -278,19 +280,19 @@ def test_lifts_are_compared_by_their_numbers():
 # --- solved for and trained ---------------------------------------------------------------------------------------------------
 
 
-def heat(hard):
+def heat():
     def exact(t, x):
         return 1 + x + jnp.exp(-(jnp.pi**2) * t / 4) * jnp.sin(jnp.pi * (x + 1) / 2) + t
 
     return sx.Problem(
         sx.Box(t=(0, 1), x=(-1, 1)),
         lambda u: u.t - u.xx - 1,
-        [sx.Initial(exact, hard=hard), sx.Dirichlet(exact, hard=hard)],
+        [sx.Initial(exact, hard=True), sx.Dirichlet(exact, hard=True)],
         reference=exact,
     )
 
 
-def klein_gordon(hard):
+def klein_gordon():
     def exact(t, x, y):
         return (x + y) * jnp.cos(2 * t) + x * y * jnp.sin(2 * t)
 
@@ -298,9 +300,9 @@ def klein_gordon(hard):
         sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1)),
         lambda u, t, x, y: u.tt - u.xx - u.yy + u**2 - (exact(t, x, y) ** 2 - 4 * exact(t, x, y)),
         [
-            sx.Initial(exact, hard=hard),
-            sx.Initial(lambda x, y: 2 * x * y, of=lambda u: u.t, hard=hard),
-            sx.Dirichlet(exact, hard=hard),
+            sx.Initial(exact, hard=True),
+            sx.Initial(lambda x, y: 2 * x * y, of=lambda u: u.t, hard=True),
+            sx.Dirichlet(exact, hard=True),
         ],
         reference=exact,
     )
@@ -315,17 +317,10 @@ def laplace(hard):
     return sx.Problem(sx.Box(x=(-1, 1), y=(0, 2)), poisson, [sx.Dirichlet(exact, hard=hard)], reference=exact)
 
 
-@pytest.mark.parametrize(
-    ("problem", "network"),
-    [
-        (heat, sx.SPINN(rank=4, depth=0, functions=14)),
-        (klein_gordon, sx.SPINN(rank=3, depth=0, functions=10, merge="tucker")),
-        (klein_gordon, sx.SPINN(rank=3, depth=0, functions=10)),
-    ],
-)
-def test_solved_for(problem, network):
+def test_solved_for_with_a_core():
+    network = sx.SPINN(rank=3, depth=0, functions=10, merge="tucker")
     how = sx.Recipe(network, points=16, optimiser=sx.Solve(12), sampler=sx.GaussLegendre(), precision="float64")
-    assert sx.solve(problem(True), how, progress=False).relative_l2() < 1e-6
+    assert sx.solve(klein_gordon(), how, progress=False).relative_l2() < 1e-6
 
 
 def test_at_least_as_good_as_a_penalty():
@@ -337,9 +332,9 @@ def test_at_least_as_good_as_a_penalty():
 
 
 def test_without_a_recipe():
-    solution = sx.solve(heat(True), progress=False)
+    solution = sx.solve(heat(), progress=False)
     assert solution.relative_l2() < solution.estimate < 1e-4
-    has(solution, ["t-", "x-", "x+"], heat(True).reference)
+    has(solution, ["t-", "x-", "x+"], heat().reference)
 
 
 def test_without_a_recipe_where_what_is_known_is_the_solution():
@@ -350,14 +345,10 @@ def test_without_a_recipe_where_what_is_known_is_the_solution():
     np.testing.assert_allclose(solution(x=s, y=s), 1 + s[:, None] - s[:, None] * s, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("optimiser", "precision"),
-    [(sx.Adam(1e-2, steps=50), "float32"), (sx.SOAP(1e-2, steps=50), "float64"), (sx.GaussNewton(8), "float64")],
-)
+@pytest.mark.parametrize(("optimiser", "precision"), [(sx.Adam(1e-2, steps=50), "float32"), (sx.GaussNewton(8), "float64")])
 def test_optimisers_lower_the_residual_alone(optimiser, precision):
-    """In float32 the residual is squared from Gram matrices, in float64 on the lattice."""
     how = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), 12, optimiser=optimiser, precision=precision)
-    solution = sx.solve(heat(True), how, progress=False)
+    solution = sx.solve(heat(), how, progress=False)
     assert list(solution.history.losses) == ["residual"]
     assert solution.best_loss < 0.5 * solution.history.total[0]
 
@@ -384,12 +375,22 @@ def test_the_normal_equations_are_those_of_the_residuals(double):
     np.testing.assert_allclose(gradient, slope, rtol=1e-7, atol=1e-9)
 
 
-def test_pointwise_networks_and_several_seeds():
-    problem = heat(True)
-    how = sx.Recipe(sx.PINN(width=8, depth=1), 8, 30, sx.Adam(1e-2))
-    assert sx.solve(problem, how, progress=False).best_loss < 10
-    both = sx.solve(problem, recipe(), seed=[0, 1], progress=False)
-    for solution in both:
+def test_without_a_lattice_as_on_it(double):
+    """In float32 a residual is squared from Gram matrices, which must have the columns of what is known, too."""
+    problem, single = heat(), sx.Recipe(sx.SPINN(rank=3, width=8, depth=1), 24)
+    loss, exactly = Loss(problem, single), Loss(problem, dataclasses.replace(single, precision="float64"))
+    model = Model.build(problem, single, jax.random.key(0))
+    places = loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
+    (source,) = loss.sources(model.network, places)
+    expressions = problem.expressions(source, places[0].arrays(), {})
+    assert loss._factors("residual", expressions["residual"], source, places[0], Known({}, {})) is not None
+    wide = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_array(a) else a, (model, places))
+    np.testing.assert_allclose(eqx.filter_jit(loss)(model, places), eqx.filter_jit(exactly)(*wide), rtol=1e-4)
+
+
+def test_several_seeds():
+    problem = heat()
+    for solution in sx.solve(problem, recipe(), seed=[0, 1], progress=False):
         has(solution, ["t-", "x+"], problem.reference)
 
 
@@ -473,6 +474,7 @@ def test_values_that_cannot_be_built_in():
     refused([sx.Initial(lambda x: x, hard=True), sx.Periodic("x")], "initial", "not periodic in x", "hard=False")
     refused([sx.Initial(lambda x: jnp.log(x), hard=True)], "initial", "finite", "hard=False")
     refused([sx.Initial(jnp.nan, hard=True)], "initial", "finite")
+    refused([sx.Condition(0, points=[[0.0, 0.0]], hard=True)], "scattered points", "hard=False")
     refused([sx.Initial(1, hard=True), sx.Initial(2, hard=True, name="again")], "again", "initial", "t-", "leave one")
     refused([sx.Dirichlet(1, hard="root")], "dirichlet", "zero", "hard=True")
     unknown = {"unknowns": {"k": 1.0}, "residual": lambda u, k: u.t - k * u.xx}
