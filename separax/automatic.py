@@ -163,7 +163,9 @@ def _looseness(found: Solution, zero: float) -> tuple[float | None, int]:
         model, basis = trainer.model(params), layers.basis(params)
         network = model.network
         assert isinstance(network, SeparableNetwork)
-        fields = _values(network, network.features(inside.coordinates, 0), network.coefficients)
+        fields = _values(network, network.features(inside.coordinates, 0), network.coefficients) + _known(
+            network, inside.coordinates
+        )
         size = add_up(inside.mean(field**2) for field in fields)
         return layers.normal(params, basis).matrix, mass(model, inside, basis), size
 
@@ -203,9 +205,10 @@ def _tails(found: Solution) -> dict[str, float]:
     assert isinstance(network, SeparableNetwork)
     with jax.enable_x64(True), on_host():
         lattice = error_lattice(found.problem, 2**14)
-        features = network.features(tuple(jnp.asarray(c) for c in lattice.coordinates), 0)
+        coordinates = tuple(jnp.asarray(c) for c in lattice.coordinates)
+        features = network.features(coordinates, 0)
         whole = _values(network, features, network.coefficients)
-        size = float(jnp.linalg.norm(whole))
+        size = float(jnp.linalg.norm(whole + _known(network, coordinates)))
         out = {}
         for i, (axis, known) in enumerate(zip(found.problem.box.axes, network.axes)):
             last = known.inputs - max(2, known.inputs // 6)
@@ -219,6 +222,11 @@ def _values(network: SeparableNetwork, features: Any, coefficients: Any) -> Arra
     factors = [jnp.einsum("cnf,cfr->cnr", f[:, 0], c) for f, c in zip(features, coefficients)]
     cores = [None] * network.components if network.core is None else network.core
     return jnp.stack([network.merge.on_lattice([f[c] for f in factors], cores[c]) for c in range(network.components)])
+
+
+def _known(network: SeparableNetwork, coordinates: Any) -> Array | float:
+    """What is built into the fields."""
+    return 0.0 if network.lift is None else network.lift.on_lattice(coordinates)
 
 
 def _refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str, int], int]:

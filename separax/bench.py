@@ -116,6 +116,8 @@ class PaperLoss(Loss):
     def sources(self, network: Any, places: Any) -> list[Any]:
         if not all(isinstance(place, Lattice) for place in places):
             raise InputError("bench: the paper's way has no scattered points: leave out Data conditions")
+        if self.problem.lift is not None:
+            raise InputError("bench: the paper's way has no values built in but zero: write hard=False for the others")
         split = network if isinstance(network, PaperNetwork) else PaperNetwork.split(network)
         return [PaperSource(split, place) for place in places]
 

@@ -113,7 +113,7 @@ def solve(
             found,
             how,
             seed=seed if seeds == 1 else range(seed, seed + seeds),
-            windows=windows if windows is not None else find(problem).windows if window is None else 1,
+            windows=windows if windows is not None else find(problem).windows_of(recipe, network) if window is None else 1,
             window=window,
             warm=warm,
             out=folder,

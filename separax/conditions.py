@@ -27,8 +27,9 @@ class Condition:
         of: a function of the fields (and coordinates) by name, or the name of a field; the field itself if there is only one.
         weight: factor of this term in the loss.
         name: its name in the loss history.
-        hard: build the condition into the network exactly instead of penalising it (zero values, periodicity). "root" for zero
-            values that a field leaves like the root of the distance: where diffusion fades with the field, u_t = ∇·(u ∇u).
+        hard: build the condition into the network exactly instead of penalising it: periodicity; a field's value on faces, a number or
+            a smooth function; and its slope along the normal of a face whose value is built in, too. "root" for zero values that a
+            field leaves like the root of the distance: where diffusion fades with the field, u_t = ∇·(u ∇u).
         lattice: the coordinates of an array `value`, by axis.
         mix: (a, b): the condition is a·F + b·∂F/∂n with the outward normal n, F being `of`.
         jump: compare the two faces of an axis with each other instead of with a value.
@@ -65,7 +66,8 @@ def Initial(
     lattice: Any = None,
     name: str = "initial",
 ) -> Condition:
-    """A value at the start of time; of its derivative with `of=lambda u: u.t`."""
+    """A value at the start of time; of its derivative with `of=lambda u: u.t`. `hard=True` builds a smooth value into the network,
+    and with it the derivative."""
     return Condition(value, on, of, weight, name, hard, lattice)
 
 
@@ -79,8 +81,8 @@ def Dirichlet(
     lattice: Any = None,
     name: str = "dirichlet",
 ) -> Condition:
-    """A value on faces (all of space unless `on` says). `Dirichlet(0, hard=True)` builds zero into the network, which is exact
-    and usually much more accurate than a penalty."""
+    """A value on faces (all of space unless `on` says). `hard=True` builds it into the network, which is exact and usually much
+    more accurate than a penalty: zero, a number, or a smooth function of coordinates."""
     return Condition(value, on, of, weight, name, hard, lattice)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import keyword
@@ -256,6 +257,10 @@ class Sampler(eqx.Module):
 
     every: eqx.AbstractVar[int | None]
 
+    def on(self, periodic: Sequence[str]) -> Sampler:
+        """The same for functions that are periodic along some axes."""
+        return self
+
     def axis(
         self, key: PRNGKeyArray, number: Array, bounds: tuple[float, float], n: int, dtype: Any
     ) -> tuple[Array, Array | None]:
@@ -329,11 +334,17 @@ class GaussLegendre(Sampler):
     """Gauss-Legendre quadrature: fixed points whose weighted mean integrates polynomials of degree 2n - 1 exactly.
 
     `breaks` are places along an axis where something is not smooth, {"x": 0.0} or {"x": [0.0, 0.5]}: the rule is then made of
-    pieces between them, which share the axis' points, so that they crowd at both sides of a break.
+    pieces between them, which share the axis' points, so that they crowd at both sides of a break. Along the axes in `even` points are
+    evenly spaced, the best rule for what is periodic; axes that are periodic by construction are among them anyway.
     """
 
     breaks: Any = eqx.field(static=True, default=(), converter=_breaks)
     every: int | None = eqx.field(static=True, default=None)
+    even: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple)
+
+    def on(self, periodic):
+        broken = {axis for axis, _ in self.breaks}
+        return dataclasses.replace(self, even=dict.fromkeys([*self.even, *(a for a in periodic if a not in broken)]))
 
     def axis(self, key, number, bounds, n, dtype):
         nodes, weights = _legendre(n)
@@ -356,6 +367,9 @@ class GaussLegendre(Sampler):
             drawn = [self.axis(key, number, piece, share, dtype) for piece, share in zip(pieces, shares)]
             coordinates[axis] = jnp.concatenate([c for c, _ in drawn])
             weights[axis] = jnp.concatenate([w for _, w in drawn])
+        for axis in self.even:
+            box.check_axis(axis, "GaussLegendre: even")
+            coordinates[axis], weights[axis] = Grid(shifts=0).axis(key, number, box[axis], counts[axis], dtype)
         return Lattice(weights=weights, **coordinates)
 
 

@@ -12,12 +12,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from .domain import Lattice
-from .linear import Basis
+from .linear import Basis, residuals
 from .loss import Given, Loss, Model
 from .merges import einsum
 from .networks import SeparableNetwork
 from .normal import Normal, normal
-from .optimisers.solve import check_matrix
 from .sources import Place
 
 SMALLEST = 1e-12  # of features that are told apart, as a part of the largest
@@ -42,16 +41,19 @@ class Layers:
     ):
         self.loss, self._value, self._model, self.places, self.given = loss, value, model, places, given
         self.sizes = block_sizes(loss)
-        check_matrix(sum(self.sizes))
-        axes, core = len(loss.problem.box.axes), len(self.sizes) - 1
+        axes = len(loss.problem.box.axes)
+        self.core = len(self.sizes) > axes + 1
         live = [(i,) for i in range(axes) if self.sizes[i]]
-        self.phases = tuple(live) if core == axes else (*(block for one in live for block in ((axes,), one)), (axes,))
+        self.phases = tuple(live) if not self.core else (*(block for one in live for block in ((axes,), one)), (axes,))
 
     def __call__(self, params: Array) -> Array:
         return self._value(params)
 
     def normal(self, params: Array, basis: Basis) -> Normal:
         return normal(self.loss, self._model(params), self.places, self.given, basis)
+
+    def left(self, params: Array) -> Array:
+        return residuals(self.loss, self._model(params), self.places, self.given)
 
     def _network(self, params: Array) -> SeparableNetwork:
         network = self._model(params).network

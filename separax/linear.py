@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from .domain import Points
 from .fields import Key, Source
 from .loss import Given, Known, Loss, Model
-from .merges import Merge, einsum
+from .merges import Merge, einsum, plain
 from .networks import SeparableNetwork
 from .separable import add_up
 from .sources import Place, Rows, highest
@@ -53,41 +53,74 @@ class Linear:
     factors: Sequence[Array]  # per axis: (components, orders, points, columns)
 
 
+@dataclass(frozen=True)
+class Here:
+    """All parts of the loss on one place as a function of the fields and their derivatives there."""
+
+    place: Place
+    features: Sequence[Array]
+    factors: Sequence[Array]
+    table: dict[Key, Array]
+    values: Callable[[dict[Key, Array], dict[str, Array]], list[Array]]  # of a table and the unknowns: one array per part
+
+
 def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given, basis: Basis | None = None) -> list[Linear]:
     """Every part of a loss, linearised where the model is; the features combined to those of a basis, if one is given."""
+    network = model.network
+    assert isinstance(network, SeparableNetwork)
+
+    def at(here: Here) -> Linear:
+        # a residual at a point depends on what the fields are there, so one cotangent of ones yields the slopes at all points
+        left, back = jax.vjp(lambda table: here.values(table, model.unknowns), here.table)
+        ones = [[jnp.ones_like(v) if k == i else jnp.zeros_like(v) for k, v in enumerate(left)] for i in range(len(left))]
+        each = [back(one)[0] for one in ones]
+        slopes = {key: jnp.stack([one[key] for one in each]) for key in here.table}
+        unknowns = [
+            jnp.stack(jax.jvp(lambda v, k=k: here.values(here.table, model.unknowns | {k: v}), (x,), (jnp.ones_like(x),))[1])
+            for k, x in model.unknowns.items()
+        ]
+        turned = here.features if basis is None else features_in(here.features, basis)
+        return Linear(here.place, network.merge, network.core, jnp.stack(left), slopes, unknowns, turned, here.factors)
+
+    return [at(here) for here in _by_place(loss, model, places, given)]
+
+
+def residuals(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> Float[Array, " residuals"]:
+    """All that is left anywhere, each value times the root of what it counts: the loss is the sum of their squares."""
+    made = [here.values(here.table, model.unknowns) for here in _by_place(loss, model, places, given)]
+    return jnp.concatenate([jnp.ravel(values) for parts in made for values in parts])
+
+
+def _by_place(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> list[Here]:
+    """Conditions on the same face share what is computed there, and one compiled program."""
     network = model.network
     assert isinstance(network, SeparableNetwork)  # a recipe whose optimiser needs this has no other
     rows = [Rows() for _ in network.axes]
     cuts = [tuple((s.start, s.stop) for s in (r.add(c) for r, c in zip(rows, place.coordinates))) for place in places]
     order = max(highest(needs) for needs in loss.needs)
-    features = network.features(tuple(r.all(network.body.out.weight.dtype) for r in rows), order)
+    coordinates = tuple(r.all(network.body.out.weight.dtype) for r in rows)
+    features = network.features(coordinates, order)
+    lifts = None if network.lift is None else network.lift.jets(coordinates, order)
 
-    def at(place: Place, members: Sequence[int], here: Sequence[Array]) -> Linear:
+    def at(cut: tuple[tuple[int, int], ...], members: Sequence[int]) -> Here:
+        place, here = places[members[0]], [f[:, :, slice(*s)] for f, s in zip(features, cut)]
         factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(here, network.coefficients)]
         needs = sorted({key for i in members for key in loss.needs[i]})
         table = {key: _merged(place, network.merge, network.core, factors, key) for key in needs}
+        if lifts is not None:  # no weight moves it, but the residuals have it
+            lifted = [f[:, :, slice(*s)] for f, s in zip(lifts, cut)]
+            products = plain(len(lifted), lifted[0].shape[-1])
+            table = {key: values + _merged(place, products, None, lifted, key) for key, values in table.items()}
 
         def values(table: dict[Key, Array], unknowns: dict[str, Array]) -> list[Array]:
             source, known = Table(place, table), Known(unknowns, given)
             made = [part for i in members for part in parts(loss, i, place, source, known)]
             return [jnp.broadcast_to(part, place.shape) for part in made]
 
-        # a residual at a point depends on what the fields are there, so one cotangent of ones yields the slopes at all points
-        left, back = jax.vjp(lambda table: values(table, model.unknowns), table)
-        each = [
-            back([jnp.ones_like(v) if k == i else jnp.zeros_like(v) for k, v in enumerate(left)])[0] for i in range(len(left))
-        ]
-        slopes = {key: jnp.stack([one[key] for one in each]) for key in needs}
-        unknowns = [
-            jnp.stack(jax.jvp(lambda v, k=k: values(table, model.unknowns | {k: v}), (x,), (jnp.ones_like(x),))[1])
-            for k, x in model.unknowns.items()
-        ]
-        turned = here if basis is None else features_in(here, basis)
-        return Linear(place, network.merge, network.core, jnp.stack(left), slopes, unknowns, turned, factors)
+        return Here(place, here, factors, table, values)
 
-    # conditions on the same face share what is computed there, and one compiled program
     shared = {cut: [i for i, other in enumerate(cuts) if other == cut] for cut in cuts}
-    return [at(places[m[0]], m, [f[:, :, slice(*s)] for f, s in zip(features, cut)]) for cut, m in shared.items()]
+    return [at(cut, members) for cut, members in shared.items()]
 
 
 def joined(linears: Sequence[Linear]) -> Linear:

@@ -45,7 +45,9 @@ class Model(eqx.Module):
 
     @classmethod
     def build(cls, problem: Problem, recipe: Recipe, key: PRNGKeyArray) -> Model:
-        network = recipe.network.build(key, problem.box, len(problem.fields), problem.periodic, problem.walls, recipe.dtype)
+        network = recipe.network.build(
+            key, problem.box, len(problem.fields), problem.periodic, problem.walls, recipe.dtype, problem.lift
+        )
         return cls(network, {k: jnp.asarray(v, recipe.dtype) for k, v in problem.unknowns.items()})
 
 
@@ -83,6 +85,7 @@ class Loss:
         recipe.check(problem)
         self.problem, self.recipe = problem, recipe
         self.counts = recipe.counts(problem.box)
+        self.sampler = recipe.sampler.on(problem.periodic)
         self.names = problem.names
         if problem.shape is not None and any(term.boundary for term in problem.terms):
             problem.shape.boundary()  # found now: a compiled draw only picks from it
@@ -92,7 +95,7 @@ class Loss:
 
     def draw(self, key: PRNGKeyArray, number: Array) -> tuple[Place, ...]:
         """The places of draw `number`: the inside, then one per condition."""
-        box, sampler, dtype = self.problem.box, self.recipe.sampler, self.recipe.dtype
+        box, sampler, dtype = self.problem.box, self.sampler, self.recipe.dtype
         if isinstance(self.recipe.network, SPINN):
             inside = sampler.lattice(key, number, box, self.counts, dtype)
             ends = {(t.axis, t.sides): jnp.asarray(box.ends(t.axis, t.sides), dtype) for t in self.problem.terms if t.axis}
@@ -110,8 +113,7 @@ class Loss:
         assert term.axis is not None  # only points have none, and they are fixed
         box, dtype = self.problem.box, self.recipe.dtype
         faces = [
-            self.recipe.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype)
-            for end in box.ends(term.axis, term.sides)
+            self.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype) for end in box.ends(term.axis, term.sides)
         ]
         joined = tuple(jnp.concatenate(parts) for parts in zip(*(f.coordinates for f in faces)))
         weights = [f.weights for f in faces if f.weights is not None]
@@ -124,7 +126,7 @@ class Loss:
             return None
         most = max(self.counts[axis] for axis in shape.axes)
         count = min(8 * most if len(shape.axes) < 3 else most**2, MOST_BOUNDARY)
-        fixed = self.recipe.sampler.every is None
+        fixed = self.sampler.every is None
         return shape.draw(
             None if fixed else jax.random.fold_in(key, 1 + self.problem.terms.index(term)), number, count, self.recipe.dtype
         )

@@ -149,7 +149,11 @@ def check(problem: Problem, windows: int) -> None:
     at = problem.box.axes.index(TIME)
     if built := [name for name, wall in zip(problem.fields, problem.walls[at]) if wall]:
         raise InputError(
-            f"windows={windows}: {built[0]} = 0 at an end of t is built into the network, and holds in one window only: leave out hard=True"
+            f"windows={windows}: {built[0]} at an end of t is built into the network, and holds in one window only: leave out hard=True"
+        )
+    if problem.lift is not None and problem.lift.varies(at):
+        raise InputError(
+            f"windows={windows}: values that change with t are built into the network, which counts time from the start of its window: leave out hard=True"
         )
     if TIME in problem.periodic:
         raise InputError(f"windows={windows}: what is periodic in t has no start to march from: leave windows out")

@@ -8,6 +8,7 @@ value and all derivatives along an axis.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,9 +24,9 @@ from . import jets, merges
 from .domain import Box, places_by_axis
 from .errors import InputError, finite, one_of, whole
 from .jets import Jet
+from .lifts import Coordinates, Lift
 from .merges import Merge
 
-Coordinates = tuple[Float[Array, " points"], ...]
 ROOT = "√"  # after the sides of a wall: a field leaves it like the root of the distance
 
 
@@ -36,7 +37,9 @@ class Axis(eqx.Module):
     upper: float = eqx.field(static=True)
     scaled: bool = eqx.field(static=True)
     frequencies: int = eqx.field(static=True)  # 0: not periodic
-    walls: tuple[str, ...] = eqx.field(static=True)  # per component: the sides on which it is zero, "", "-", "+", "-+", "-+√"
+    walls: tuple[str, ...] = eqx.field(
+        static=True
+    )  # per component: the sides on which it is zero, "", "-", "+", "-+", "-+√"; "--": its slope, too
     functions: int = eqx.field(static=True, default=0)  # Chebyshev polynomials instead of the coordinate; 0: none
     rank: int = eqx.field(static=True, default=0)  # columns of this axis alone; 0: as many as the network says
     breaks: tuple[float, ...] = eqx.field(static=True, default=())  # where the polynomials may have a kink
@@ -75,8 +78,17 @@ class Axis(eqx.Module):
         rising = jets.polynomial(below / length, (0.0, 1.0), order) * _powers(1 / length, order, x.dtype)
         falling = jets.polynomial(above / length, (0.0, 1.0), order) * _powers(-1 / length, order, x.dtype)
         one = jets.constant(jnp.ones((len(x), 1), x.dtype), order)
-        shapes = {"": one, "-": rising, "+": falling, "-+": 4 * jets.multiply(rising, falling)}
-        shapes |= {f"{wall}{ROOT}": jets.root(shapes[wall]) for wall in ("-", "+", "-+") if f"{wall}{ROOT}" in self.walls}
+
+        def shape(wall: str) -> Jet:
+            a, b = wall.count("-"), wall.count("+")
+            if not a + b:
+                return one
+            product = functools.reduce(jets.multiply, [rising] * a + [falling] * b)
+            largest = a**a * b**b / (a + b) ** (a + b)
+            product = product if largest == 1 else product / largest
+            return jets.root(product) if ROOT in wall else product
+
+        shapes = {wall: shape(wall) for wall in dict.fromkeys(self.walls)}
         return jnp.concatenate([shapes[wall] for wall in self.walls], axis=-1)
 
 
@@ -226,10 +238,11 @@ class _Architecture(eqx.Module):
         periodic: Iterable[str] = (),
         walls: Sequence[Sequence[str]] | None = None,
         dtype: Any = jnp.float32,
+        lift: Lift | None = None,
     ) -> Any:
-        """The network with weights, for a box."""
+        """The network with weights, for a box; added to `lift`, if there is one."""
         axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
-        return self._network(key, axes, components, dtype)
+        return dataclasses.replace(self._network(key, axes, components, dtype), lift=lift)
 
     def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> Any:
         raise NotImplementedError
@@ -382,10 +395,18 @@ class SeparableNetwork(eqx.Module):
     components: int = eqx.field(static=True)
     merge: Merge = eqx.field(static=True)
     core: Float[Array, "components ..."] | None
+    lift: Lift | None = eqx.field(static=True, default=None)  # what is known of the fields; not trained
 
     def jets(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points rank"], ...]:
-        """Per axis: every component's factors and their derivatives up to `order`, from one pass over N·d coordinates. However the
-        axes meet, these are the factors of a plain sum of products.
+        """Per axis: every component's factors and their derivatives up to `order`. However the axes meet, these are the factors of a
+        plain sum of products; those of what is known come last."""
+        own = self.trained(coordinates, order)
+        if self.lift is None:
+            return own
+        return tuple(jnp.concatenate(both, -1) for both in zip(own, self.lift.jets(coordinates, order)))
+
+    def trained(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points rank"], ...]:
+        """`jets` of what the weights make, from one pass over N·d coordinates.
 
         Axes may have different numbers of points: the shorter ones are filled up for the pass and cut afterwards.
         """
@@ -471,9 +492,11 @@ class PointwiseNetwork(eqx.Module):
     body: MLP | ModifiedMLP
     axes: tuple[Axis, ...]
     components: int = eqx.field(static=True)
+    lift: Lift | None = eqx.field(static=True, default=None)  # what is known of the fields; not trained
 
     def jets(self, points: Coordinates, along: Sequence[int], order: int) -> Float[Array, "along orders points components"]:
-        """Values and derivatives up to `order` along each of the axes `along`, at scattered points, in one pass."""
+        """Values and derivatives up to `order` along each of the axes `along`, at scattered points, in one pass: of what the weights
+        make, without what is known."""
 
         def direction(chosen: int, part: Callable[[Axis, Array, int], Jet]) -> list[Jet]:
             each = []
@@ -504,7 +527,7 @@ class PointwiseNetwork(eqx.Module):
                 out[o] = passed[along.index(axis), max(o)]
         for o in needed - pure:
             out[o] = self._mixed(points, o)
-        return out
+        return out if self.lift is None else {o: own + self.lift.at_points(points, o) for o, own in out.items()}
 
     def _mixed(self, points: Coordinates, orders: tuple[int, ...]) -> Array:
         """A mixed derivative: a jet along the axis of the highest order, differentiated along the others."""

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .built_in import built_in
 from .calling import as_array, by_name, call, fits, parameters, values_of
 from .conditions import Condition
 from .domain import Box
@@ -108,7 +109,8 @@ class Problem:
         self._trace_residual()
         self._check_derived()
         resolver = Resolver(self)
-        self.periodic, self.walls = resolver.built_in()
+        built = built_in(resolver)
+        self.periodic, self.walls, self.given, self.lift = built.periodic, built.walls, built.given, built.lift
         self.terms = resolver.terms()
         self._check_used()
         self._check_reference()
@@ -154,6 +156,7 @@ class Problem:
             for term in self.terms:
                 values += [values_of(term.operator(fields, c, k), tracer.shape, term.name)]
                 values += [term.value(c, k)] if term.fixed is None else []
+            values += [given.value(c) for given in self.given if given.value is not None]
             return [*values, *([] if self.shape is None else [self.shape.mask(c)])]
 
         tracer.note = lambda terms: seen.append(repr(sorted((key, str(c)) for key, c in terms.items())))
@@ -165,6 +168,7 @@ class Problem:
             arrays = [] if term.fixed is None else [*term.fixed.coordinates, term.value({}, {})]
             text += f"{term.name} {term.axis} {term.sides} {term.boundary} {term.condition.weight} {term.condition.mix} {term.condition.jump}"
             text += "".join(hashlib.sha256(np.asarray(a, np.float64).tobytes()).hexdigest() for a in arrays)
+        text += "".join(f"{g.component} {g.place}" for g in self.given if g.value is not None)
         text += f"{self.box} {self.periodic} {self.walls} {self.unknowns}"
         return hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
 

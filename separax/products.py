@@ -62,19 +62,19 @@ def by_descent(values: np.ndarray, ranks: Sequence[int], starts: int, seed: int)
     error, found = float(np.linalg.norm(core)), []
     for rank in ranks:
         if rank >= math.prod(core.shape) // max(core.shape):
-            factors, error = _slices(core), 0.0
+            factors, error = slices(core), 0.0
         elif error > EXACT:
             factors, error = _raise_rank(core, factors, error, rank, starts, rng)
         padded = [np.pad(q @ f, ((0, 0), (0, rank - f.shape[1]))) for q, f in zip(bases, factors)]
         # against the samples themselves, so that what the core left out counts too
-        left_over = float(np.linalg.norm(values - _full(padded)))
+        left_over = float(np.linalg.norm(values - full(padded)))
         if found and left_over > found[-1][1]:  # by rounding only
             padded, left_over = [np.pad(f, ((0, 0), (0, rank - f.shape[1]))) for f in found[-1][0]], found[-1][1]
         found.append((padded, left_over))
     return found
 
 
-def _slices(core: np.ndarray) -> Factors:
+def slices(core: np.ndarray) -> Factors:
     """A sum of products that is the core exactly: one per line of the core along its longest axis."""
     longest = int(np.argmax(core.shape))
     lines = np.moveaxis(core, longest, -1).reshape(-1, core.shape[longest])
@@ -98,7 +98,7 @@ def _raise_rank(
     for number in range(more * starts):
         # every other start forgets the smaller fit: where that one cancels, it is no place to begin from
         inside = [f[:n, : 0 if number % 2 else None] for f, n in zip(factors, shape)]
-        rest = block - _full(inside)
+        rest = block - full(inside)
         new = _descend(rest, _random(rest, rank - inside[0].shape[1], rng, number < 2), 15)[0]
         tries.append(_descend(block, [np.concatenate(pair, 1) for pair in zip(inside, new)], 25 * more))
     best = min(tries, key=operator.itemgetter(1))[0]
@@ -132,7 +132,7 @@ def _random(rest: np.ndarray, rank: int, rng: np.random.Generator, aimed: bool) 
         unfolded = np.moveaxis(rest, axis, 0).reshape(n, -1)
         basis, sizes, _ = np.linalg.svd(unfolded @ unfolded.T)
         factors.append((basis * np.sqrt(np.sqrt(sizes) if aimed else 1.0)) @ rng.standard_normal((n, rank)))
-    scale = np.linalg.norm(rest) / max(np.linalg.norm(_full(factors)), 1e-300)
+    scale = np.linalg.norm(rest) / max(np.linalg.norm(full(factors)), 1e-300)
     return [f * scale ** (1 / rest.ndim) for f in factors]
 
 
@@ -143,7 +143,7 @@ def _khatri_rao(factors: Sequence[np.ndarray], rank: int) -> np.ndarray:
     return product
 
 
-def _full(factors: Factors) -> np.ndarray:
+def full(factors: Factors) -> np.ndarray:
     rank, half = factors[0].shape[1], (len(factors) + 1) // 2
     left, right = _khatri_rao(factors[:half], rank), _khatri_rao(factors[half:], rank)
     return (left @ right.T).reshape([f.shape[0] for f in factors])
@@ -174,7 +174,7 @@ def _descend(target: np.ndarray, factors: Factors, steps: int, direct: bool = Fa
     if rank == 0:
         return factors, float(np.linalg.norm(target))
     factors = _balance(factors)
-    rest = _full(factors) - target
+    rest = full(factors) - target
     error, damping = float(np.linalg.norm(rest)), 1e-3
     patience = 40 if direct else 12  # steps; long flat stretches are common, and where steps are cheap they are waited for
     history = [error]
@@ -186,7 +186,7 @@ def _descend(target: np.ndarray, factors: Factors, steps: int, direct: bool = Fa
         while True:
             step = solve(damping)
             moved = [f + s for f, s in zip(factors, step)]
-            difference = _full(moved) - target
+            difference = full(moved) - target
             size = float(np.linalg.norm(difference))
             if size < error:
                 break

@@ -1,4 +1,4 @@
-"""Conditions as a problem resolves them: built into the network, or terms of the loss with one place each."""
+"""Conditions as a problem resolves them to terms of the loss, with one place each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .conditions import Condition
 from .domain import Lattice, Points
 from .errors import InputError, finite, listed
 from .fields import Field, Key
-from .networks import ROOT
 from .shapes import BOUNDARY
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Term:
 
 
 class Resolver:
-    """Turns the conditions of a problem into what a network builds in and what a loss adds up."""
+    """Reads the conditions of a problem, and turns those that are not built into the network into what a loss adds up."""
 
     def __init__(self, problem: Problem):
         self.box, self.fields, self.unknowns, self.conditions = problem.box, problem.fields, problem.unknowns, problem.conditions
@@ -137,56 +136,6 @@ class Resolver:
             raise InputError(f"{condition.name}: of depends on no field; write an expression of {listed(self.fields)}")
         return frozenset(tracer.needs), plain[0]
 
-    def built_in(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        """Hard conditions: the periodic axes, and per axis and field the sides on which it is zero by construction."""
-        periodic: list[str] = []
-        walls = [[""] * len(self.fields) for _ in self.box.axes]
-        for condition in (c for c in self.conditions if c.hard):
-            if condition.hard == "root" and condition.jump:
-                raise InputError(f'{condition.name}: hard="root" is for values of zero: write hard=True')
-            if self._on_boundary(condition):
-                raise InputError(
-                    f"{condition.name}: hard=True builds values into the faces of a box; on the boundary of a shape write hard=False"
-                )
-            faces = self._faces(condition)
-            if condition.jump:
-                for axis, sides in faces.items():
-                    _check_both(condition.name, axis, sides)
-                if condition.of is not None:
-                    raise InputError(
-                        f"{condition.name}: built in, it makes every field periodic; for one operator alone write hard=False"
-                    )
-                periodic += [axis for axis in faces if axis not in periodic]
-                continue
-            operator = self._operator(condition)
-            _, plain = self._trace_operator(condition, operator, None)
-            zero = (0,) * self.box.dimension
-            if (
-                not (np.isscalar(condition.value) and condition.value == 0)
-                or condition.mix != (1.0, 0.0)
-                or plain is None
-                or len(plain) != 1
-                or next(iter(plain))[1] != zero
-            ):
-                raise InputError(
-                    f"{condition.name}: hard=True builds in the value 0 of one field only: write Dirichlet(0, hard=True), or hard=False for other values"
-                )
-            component = next(iter(plain))[0]
-            for axis, sides in faces.items():
-                place = walls[self.box.index(axis)]
-                root = ROOT if condition.hard == "root" else ""
-                if place[component] and (ROOT in place[component]) != bool(root):
-                    raise InputError(
-                        f'{condition.name}: {self.fields[component]} leaves one face of {axis} like a root and the other not: write hard="root" for both, or hard=True'
-                    )
-                place[component] = "".join(s for s in "-+" if s in place[component] + sides) + root
-        for axis in periodic:
-            if any(walls[self.box.index(axis)]):
-                raise InputError(
-                    f"conditions: {axis} is both periodic and zero on a face by construction: use hard=False for one of the two"
-                )
-        return tuple(periodic), tuple(tuple(w) for w in walls)
-
     def terms(self) -> tuple[Term, ...]:
         """Conditions as loss terms, one per axis they act on."""
         found: list[Term] = []
@@ -225,7 +174,7 @@ class Resolver:
             faces = self._faces(condition)
             for axis, sides in faces.items():
                 if condition.jump:
-                    _check_both(name, axis, sides)
+                    check_both(name, axis, sides)
                 needs, _ = self._trace_operator(condition, operator, axis)
                 value, fixed = self._value(replace(condition, name=name), faces, axis, sides)
                 found.append(Term(condition, name, axis, sides, operator, value, fixed, needs))
@@ -316,6 +265,6 @@ class Resolver:
         return (lambda c, k: jnp.asarray(full)), Lattice(weights=None, **{a: coordinates[a] for a in self.box.axes})
 
 
-def _check_both(name: str, axis: str, sides: str) -> None:
+def check_both(name: str, axis: str, sides: str) -> None:
     if sides != "-+":
         raise InputError(f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}")

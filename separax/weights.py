@@ -60,7 +60,7 @@ class Axes:
         weights. The rows do not know of each other, so one cotangent serves all axes."""
 
         def factors(weights: Weights) -> Array:
-            return jnp.stack(self.body(weights).jets(tuple(x[:, None]), order))[:, :, :, 0]
+            return jnp.stack(self.body(weights).trained(tuple(x[:, None]), order))[:, :, :, 0]
 
         values, back = jax.vjp(factors, self.weights)
         return values, lambda cotangent: back(cotangent)[0]

@@ -294,11 +294,11 @@ def test_coefficients_of_a_mixed_condition():
     refused(lambda: problem(heat, sx.Robin(0, math.nan, 1.0)), "robin", "nan")
 
 
-def test_only_zero_and_periodicity_can_be_built_in():
-    refused(lambda: problem(heat, sx.Dirichlet(1, hard=True)), "dirichlet", "hard=True", "hard=False")
-    refused(lambda: problem(heat, sx.Dirichlet(lambda t: t, hard=True)), "dirichlet", "hard=False")
-    refused(lambda: problem(heat, sx.Dirichlet(0, of=lambda u: u.x, hard=True)), "dirichlet", "hard=False")
-    refused(lambda: problem(heat, sx.Dirichlet(0, hard=True), sx.Periodic()), "x is both periodic and zero", "hard=False")
+def test_what_cannot_be_built_in():
+    """More in test_built_in.py."""
+    refused(lambda: problem(heat, sx.Dirichlet(0, of=lambda u: u.x, hard=True)), "dirichlet", "hard=True", "hard=False")
+    refused(lambda: problem(heat, sx.Dirichlet(0, of=lambda u: u * u.x, hard=True)), "dirichlet", "hard=False")
+    refused(lambda: problem(heat, sx.Dirichlet(0, hard=True), sx.Periodic()), "x is both periodic and given", "hard=False")
 
 
 @pytest.mark.parametrize("hard", [True, False])

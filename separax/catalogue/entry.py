@@ -25,10 +25,18 @@ class Entry:
     summary: str
     problem: Callable[..., Problem]
     recipe: Callable[[str, str], Recipe]
-    windows: int = 1  # of time
+    windows: int = 1  # of time, for networks that are trained
+    solved_windows: int = 1  # the same where output layers are solved for
     solved: Recipe | None = None  # what `best` means if no network is named: output layers solved for
     solved_problem: Callable[[], Problem] | None = None  # where that has its own way to put the problem
     takes_flow: bool = False  # whether `problem` can begin from a `Flow`
+
+    def _solving(self, recipe: str, network: str | None) -> Recipe | None:
+        """The recipe that solves for output layers, if that is the one meant."""
+        return self.solved if recipe == "best" and network is None else None
+
+    def windows_of(self, recipe: str, network: str | None) -> int:
+        return self.windows if self._solving(recipe, network) is None else self.solved_windows
 
     def make(self, recipe: str = "best", network: str | None = None, flow: Flow | None = None) -> tuple[Problem, Recipe]:
         one_of("recipe", recipe, RECIPES)
@@ -36,12 +44,11 @@ class Entry:
             one_of("network", network, NETWORKS)
         if flow is not None and not self.takes_flow:
             raise InputError(f"initial: {self.name} does not begin from a flow: leave it out, or solve navier-stokes")
-        if recipe == "best" and network is None and self.solved is not None and self.solved_problem is not None:
-            return self.solved_problem(), self.solved
+        solving = self._solving(recipe, network)
+        if solving is not None and self.solved_problem is not None:
+            return self.solved_problem(), solving
         problem = self.problem(recipe) if flow is None else self.problem(recipe, flow)
-        if recipe == "best" and network is None and self.solved is not None:
-            return problem, self.solved
-        return problem, self.recipe(recipe, network or "spinn-mod")
+        return problem, solving or self.recipe(recipe, network or "spinn-mod")
 
 
 def paper_network(name: str, rank: int = 32) -> SPINN | PINN:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
 from ..errors import whole
 from ..memory import check_fits
+from .conjugate import by_conjugate_gradients
 from .damping import FIRST, Damped, Rule, by_cholesky, lowered
 from .search import Linearised, Parameters, Scalar, Search
 
-PROBES = 16  # random combinations of all residuals that show how much each weight matters
-ENOUGH = 1e-8  # of a linear equation's right side that conjugate gradients may leave
 COPIES = 6  # of the matrix, at most, at one time
 TINY = 1e-300
 # Nielsen's: the better the linearised residuals foretold what came, the less damping
@@ -84,7 +81,9 @@ class GaussNewton:
             normal = objective.normal(params)
             diagonal, solved = jnp.diag(normal.matrix), by_cholesky(normal.matrix, normal.gradient)
         else:
-            diagonal, solved = self._by_conjugate_gradients(params, state, objective)
+            diagonal, solved = by_conjugate_gradients(
+                lambda step: objective.left(params + step), params, state.number, self.iterations
+            )
         # Damping is in proportion to the loss, so that where that goes to zero, convergence is quadratic; and the same for all weights:
         # a weight that hardly matters now, as those of a factor that the others have made small, is not free to go anywhere.
         first = FIRST * jnp.max(diagonal) / jnp.maximum(state.value, TINY)
@@ -95,27 +94,3 @@ class GaussNewton:
             return params + step, foreseen
 
         return lowered(params, state, objective, moved, self.tries, SMOOTH)
-
-    def _by_conjugate_gradients(
-        self, params: Parameters, state: Damped, objective: Linearised
-    ) -> tuple[Array, Callable[[Scalar], tuple[Array, Scalar]]]:
-        """About the matrix' diagonal, and the step for a damping with what it would gain, from products with the Jacobian and its
-        transpose."""
-        left, forward = jax.linearize(objective.left, params)
-        back = jax.linear_transpose(forward, params)
-        (gradient,) = back(left)
-        # the mean of (Jᵀ z)² is the diagonal of Jᵀ J where z is 1 or -1 by chance
-        signs = jax.random.rademacher(jax.random.fold_in(jax.random.key(0), state.number), (PROBES, len(left)), left.dtype)
-        diagonal = jnp.mean(lax.map(lambda z: back(z)[0] ** 2, signs), 0)
-
-        def solved(damping: Scalar) -> tuple[Array, Scalar]:
-            step, _ = jax.scipy.sparse.linalg.cg(
-                lambda x: back(forward(x))[0] + damping * x,
-                -gradient,
-                tol=ENOUGH,
-                maxiter=self.iterations,
-                M=lambda x: x / (diagonal + damping),
-            )
-            return step, -(2 * gradient @ step + jnp.sum(forward(step) ** 2))
-
-        return diagonal, solved

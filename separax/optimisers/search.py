@@ -19,6 +19,7 @@ class Objective(Protocol):
     """
 
     sizes: tuple[int, ...]
+    core: bool
     phases: tuple[tuple[int, ...], ...]
 
     def __call__(self, params: Parameters) -> Scalar: ...
@@ -28,6 +29,8 @@ class Objective(Protocol):
     def normal(self, params: Parameters, basis: Any) -> Any: ...  # a `separax.normal.Normal`
 
     def moved(self, params: Parameters, step: Array, basis: Any) -> Parameters: ...
+
+    def left(self, params: Parameters) -> Float[Array, " residuals"]: ...  # of whose squares the loss is the sum
 
     def resized(self, params: Parameters, size: float) -> Parameters: ...
 

@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from ..errors import whole
 from ..memory import check_fits
+from .conjugate import by_conjugate_gradients
 from .damping import FIRST, Damped, Rule, by_cholesky, lowered
 from .search import Objective, Parameters, Scalar, Search
 
@@ -38,11 +39,16 @@ class Solve:
         sweeps: how often to go round the axes first, a core being solved for before each of them; 0: one step, of the first axis or
             the core.
         tries: dampings that one step may try.
+        most: coefficients for which there is a matrix. More of them are solved for by conjugate gradients, which need none and leave
+            something of the linear problem.
+        iterations: of conjugate gradients in one step, at most.
     """
 
     steps: int | None = 60
     sweeps: int = 2
     tries: int = 16
+    most: int = 15_000
+    iterations: int = 100
 
     searches: ClassVar[bool] = True
     solves: ClassVar[bool] = True
@@ -53,6 +59,8 @@ class Solve:
             object.__setattr__(self, "steps", whole("Solve: steps", self.steps))
         object.__setattr__(self, "sweeps", whole("Solve: sweeps", self.sweeps, 0))
         object.__setattr__(self, "tries", whole("Solve: tries", self.tries))
+        object.__setattr__(self, "most", whole("Solve: most", self.most, 0))
+        object.__setattr__(self, "iterations", whole("Solve: iterations", self.iterations))
 
     def transform(self, steps: int) -> Search:
         """The same for any number of steps."""
@@ -69,11 +77,25 @@ class Solve:
         single = sum(size > 0 for size in objective.sizes) == 1
         alone = jnp.asarray(single) | (state.number < first)
         basis = objective.basis(params)
-        normal = objective.normal(params, basis)
-        matrix, gradient = normal.matrix, normal.gradient
         free = _masks(objective.sizes, objective.phases)[jnp.where(alone, state.number % phases, -1)]
-        kept = jnp.diag(matrix) > 1e-30 * jnp.max(jnp.diag(matrix))  # what no residual feels is left alone
-        solved = by_cholesky(matrix, gradient, jnp.where(free & kept, 1 / jnp.sqrt(jnp.where(kept, jnp.diag(matrix), 1.0)), 0.0))
+        number = sum(objective.sizes)
+        if number <= self.most:
+            _check_matrix(number)
+            normal = objective.normal(params, basis)
+            diagonal = jnp.diag(normal.matrix)
+            kept = diagonal > 1e-30 * jnp.max(diagonal)  # what no residual feels is left alone
+            scale = jnp.where(free & kept, 1 / jnp.sqrt(jnp.where(kept, diagonal, 1.0)), 0.0)
+            solved = by_cholesky(normal.matrix, normal.gradient, scale)
+        else:
+            still = jnp.zeros(number, params.dtype)
+            _, solved = by_conjugate_gradients(
+                lambda step: objective.left(objective.moved(params, step, basis)),
+                still,
+                state.number,
+                self.iterations,
+                free,
+                scaled=True,
+            )
         # all axes at once is a larger venture than one: it begins with more caution
         damping = jnp.where(~alone & (state.number == first), FIRST, state.damping)
 
@@ -94,7 +116,9 @@ def _init(params: Parameters, value: Scalar, gradient: Parameters) -> Damped:
 def _sized(params: Parameters, objective: Objective) -> tuple[Array, Array]:
     """The factors at the size that suits the problem best: a nonlinear one may be far from its solution at size one."""
     params = objective.balanced(params)
-    candidates = jnp.stack([objective.resized(params, size) for size in SIZES])
+    # a core is linear in what it makes of the columns, so it can begin with nothing
+    sizes = (*SIZES, 0.0) if objective.core else SIZES
+    candidates = jnp.stack([objective.resized(params, size) for size in sizes])
     values = lax.map(objective, candidates)
     values = jnp.where(jnp.isfinite(values), values, jnp.inf)
     best = jnp.argmax(values <= 2 * jnp.min(values))  # the largest that will do: near zero no factor sees the others
@@ -107,7 +131,9 @@ def _masks(sizes: tuple[int, ...], phases: tuple[tuple[int, ...], ...]) -> Array
     return jnp.asarray([*(np.isin(block, phase) for phase in phases), np.ones(len(block), bool)])
 
 
-def check_matrix(number: int) -> None:
+def _check_matrix(number: int) -> None:
     check_fits(
-        f"Solve: the matrix of {number:,} × {number:,} coefficients", 5 * 8 * number**2, "use fewer functions or a smaller rank"
+        f"Solve: the matrix of {number:,} × {number:,} coefficients",
+        5 * 8 * number**2,
+        "use fewer functions, a smaller rank, or conjugate gradients: Solve(most=0)",
     )

@@ -25,7 +25,8 @@ Description = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 def described(found: Solution | Ensemble) -> Description:
-    """What a solution is, and its arrays: those of seed i and window j are called `i.j.network.…` and `i.j.unknowns.…`."""
+    """What a solution is, and its arrays: those of seed i and window j are called `i.j.network.…` and `i.j.unknowns.…`. What
+    is built in is the same for all of them: `lift.x` are the series along x."""
     solutions = list(found) if isinstance(found, Ensemble) else [found]
     first = solutions[0]
     about = {
@@ -42,6 +43,8 @@ def described(found: Solution | Ensemble) -> Description:
             arrays |= {f"{i}.{j}.{name}": leaf for name, leaf in leaves(window.model).items()}
     if first.problem.shape is not None:
         arrays["shape"] = samples(first.problem.shape)
+    if first.problem.lift is not None:
+        arrays |= {f"lift.{axis}": each for axis, each in zip(first.problem.box.axes, first.problem.lift.series)}
     return about, arrays
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ..domain import Box, Sampler
 from ..errors import InputError
 from ..fields import Field, Key
 from ..formulas import Formula
+from ..lifts import Lift
 from ..loss import TIME, Model
 from ..marched import Marched
 from ..networks import Axis
@@ -61,9 +63,7 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
             for i, kept in enumerate(about["solutions"]):
                 # seeds share a problem, and then what is compiled for it, unless its derived quantities depend on what was found
                 same = [p for p, other in zip(problems, about["solutions"]) if other["derived"] == kept["derived"]]
-                problems.append(
-                    same[0] if same else KeptProblem(about["problem"], kept, arrays.get("shape"), settings["equation"])
-                )
+                problems.append(same[0] if same else KeptProblem(about["problem"], kept, arrays, settings["equation"]))
                 found.append(_solution(folder, problems[-1], about, arrays, record, i))
     except (KeyError, TypeError, IndexError) as error:  # whole and ours, but of another version that forgot to say so
         raise Damaged(folder / SOLUTION, f"does not hold what it should ({type(error).__name__}: {error})") from error
@@ -175,7 +175,8 @@ def _model(network: Mapping[str, Any], recipe: Recipe, problem: Problem, arrays:
 
     def build(key: Any) -> Model:
         unknowns = {k: jnp.zeros((), recipe.dtype) for k in problem.unknowns}
-        return Model(recipe.network._network(key, axes, network["components"], recipe.dtype), unknowns)
+        built = recipe.network._network(key, axes, network["components"], recipe.dtype)
+        return Model(dataclasses.replace(built, lift=problem.lift), unknowns)
 
     like = eqx.filter_eval_shape(build, jax.random.key(0))
     paths, structure = jax.tree_util.tree_flatten_with_path(like)
@@ -244,11 +245,13 @@ class KeptSampler(Sampler):
 class KeptProblem(Problem):
     """What is left of a problem in the folder of a run: all but its functions."""
 
-    def __init__(self, kept: Mapping[str, Any], solution: Mapping[str, Any], table: np.ndarray | None, equation: str):
+    def __init__(self, kept: Mapping[str, Any], solution: Mapping[str, Any], arrays: Mapping[str, np.ndarray], equation: str):
         self.box = Box(**{axis: tuple(bounds) for axis, bounds in kept["box"].items()})
         self.name, self.fields, self.unknowns = kept["name"], tuple(kept["fields"]), dict(kept["unknowns"])
         self.periodic, self.walls = tuple(kept["periodic"]), tuple(map(tuple, kept["walls"]))
-        self.shape = None if table is None else SampledShape(self.box, tuple(kept["shape"]), table)
+        self.shape = None if "shape" not in arrays else SampledShape(self.box, tuple(kept["shape"]), arrays["shape"])
+        built_in = [arrays[f"lift.{axis}"] for axis in self.box.axes if f"lift.{axis}" in arrays]
+        self.given, self.lift = (), Lift(self.box, self.periodic, built_in) if built_in else None
         self.reference, self.conditions, self.terms = None, (), ()
         self.residuals = tuple(kept["terms"])
         self.left_out = tuple(solution["left_out"])
