@@ -170,8 +170,9 @@ class Recipe:
         if isinstance(network, SPINN) and network.functions and isinstance(points, int):
             pieces = 1 + max((len(places) for _, places in network.breaks), default=0)
             most = max(1, int(FUNCTIONS_PER_POINT * points / pieces))
-            fewer = {axis: min(n, most) for axis, n in network.functions}
-            network = replace(network, functions=tuple(fewer.items()))
+            waves, all_waves = min(network.frequencies, max(1, (most - 1) // 2)), 1 + 2 * network.frequencies
+            fewer = {axis: 1 + 2 * waves if n == all_waves else min(n, most) for axis, n in network.functions}
+            network = replace(network, functions=tuple(fewer.items()), frequencies=waves)
             network = replace(network, rank=network.possible_rank())
         return replace(self, network=network, points=points)
 

@@ -427,3 +427,14 @@ def test_breaks_that_make_no_sense_are_refused():
         GaussLegendre(breaks=[0.0])
     with pytest.raises(InputError, match=r"breaks\['x'\] must be a number"):
         GaussLegendre(breaks={"x": "middle"})
+
+
+@pytest.mark.parametrize("n", [5, 8])
+def test_along_periodic_axes_a_rule_of_evenly_spaced_points_is_exact_for_waves(n):
+    box = Box(t=(0, 1), x=(-1, 2))
+    lattice = GaussLegendre().on(("x",)).lattice(jax.random.key(0), jnp.array(0), box, {"t": 3, "x": n}, jnp.float64)
+    assert lattice["x"].shape == (n,)
+    wave = 2 * jnp.pi * lattice.along("x", lattice["x"]) / 3
+    for k in range(1, n):
+        assert float(jnp.abs(lattice.mean(jnp.cos(k * wave) + 0 * lattice.along("t", lattice["t"])))) < 1e-14
+    assert float(lattice.mean(lattice.along("t", lattice["t"]) ** 5 + 0 * wave)) == pytest.approx(1 / 6, rel=1e-14)

@@ -307,3 +307,19 @@ def test_two_faces_that_are_to_be_joined_are_refused():
     problem = sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t + u.x, [sx.Initial(lambda x: x), sx.Periodic(hard=False)])
     with pytest.raises(sx.InputError, match="Periodic"):
         sx.solve(problem, spectral(), progress=False)
+
+
+@pytest.mark.parametrize("merge", ["cp", "tucker"])
+def test_conjugate_gradients_make_the_steps_that_a_matrix_makes(merge):
+    """On the burgers-like system of this file, three steps of each; enough iterations to solve for a step exactly."""
+    ranks = 2 if merge == "cp" else {"t": 2, "x": 3, "y": 2}
+    network = sx.SPINN(rank=ranks, depth=0, functions=4, body="mlp", merge=merge)
+
+    def solved(most):
+        optimiser = sx.Solve(3, sweeps=1, most=most, iterations=2_000)
+        recipe = sx.Recipe(network, 6, optimiser=optimiser, sampler=sx.GaussLegendre(), precision="float64")
+        return sx.solve(system(), recipe, progress=False)
+
+    by_matrix, by_gradients = solved(10_000), solved(0)
+    assert by_matrix.history.total[-1] < 0.5 * by_matrix.history.total[0]
+    np.testing.assert_allclose(by_gradients.history.total, by_matrix.history.total, rtol=1e-3)

@@ -85,7 +85,7 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     return Recipe(size, {"t": 8, "x": 48, "y": 48}, 4_000, Adam(5e-3, "cosine"), Grid(), emphasis=1.0, weights=weights)
 
 
-def solved(highest: int, powers: int, points: int, steps: int = 4, iterations: int = 60) -> Recipe:
+def solved(highest: int, powers: int, points: int, steps: int = 3, iterations: int = 60) -> Recipe:
     """A core of all waves up to `highest` and powers of t, by Gauss-Newton with conjugate gradients. Products of two waves alias onto
     none of them with more than three times as many `points`."""
     waves = 2 * highest + 1
