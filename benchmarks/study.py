@@ -1,7 +1,7 @@
 """Error against seconds, method by method, on the catalogue's equations.
 
     python benchmarks/study.py helmholtz klein-gordon --seconds 60 --out results/cpu/study
-    python benchmarks/study.py --draw docs/pictures --out results/cpu/study
+    python benchmarks/study.py --draw docs/pictures --page docs/understand/study.md --out results/cpu/study
 
 Every method begins from nothing and is stopped after so many seconds, compiling included. The errors are those that a run itself
 reports while it goes on. `paper` is our run of the paper's recipe; what the paper prints and what a classical solver needs
@@ -76,8 +76,12 @@ def measured(name: str, method: str, seconds: float, steps: int) -> dict[str, An
         if curve[-1][0] > seconds and not late:
             os.kill(os.getpid(), signal.SIGINT)  # as a person would: the run ends with what it has
 
-    found = sx.solve(problem, recipe, progress=False, callback=watch)
-    assert isinstance(found, sx.Solution)
+    network = None if method == "solve" else "spinn-mod"
+    windows = CATALOGUE[name].windows_of("paper" if method == "paper" else "best", network)
+    found = sx.solve(problem, recipe, windows=windows, progress=False, callback=watch)
+    assert not isinstance(found, sx.Ensemble)  # one seed
+    if windows > 1 and found.interrupted:
+        raise SystemExit(f"{name} {method}: {seconds:g} seconds end before the last window of time: give it more --seconds")
     return {
         "problem": name,
         "method": method,
@@ -122,6 +126,15 @@ def draw(name: str, records: dict[str, dict[str, Any]], classical: dict[str, Any
     return path
 
 
+def table(studies: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """What every method had reached in the end, and when."""
+    lines = ["| problem | " + " | ".join(LABELS[m] for m in METHODS) + " |", "|---" * (1 + len(METHODS)) + "|"]
+    for name, records in studies.items():
+        cells = [f"{r['relative_l2']:.0e}, {r['seconds']:.0f} s" if (r := records.get(m)) else "–" for m in METHODS]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"equations of the catalogue: {', '.join(CATALOGUE)}")
@@ -130,6 +143,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20_000, help="over which a rate falls to zero")
     parser.add_argument("--out", default="results/cpu/study", help="folder of the records, one per equation and method")
     parser.add_argument("--draw", metavar="FOLDER", help="draw what is there")
+    parser.add_argument("--page", metavar="FILE", help="replace its table by one of what is there")
     given = parser.parse_args()
     out = Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -138,12 +152,17 @@ def main() -> None:
             found = measured(name, method, given.seconds, given.steps)
             keep(str(out / f"{name}-{method}.json"), found)
             print(f"{name:18} {method:13} {found['relative_l2']:.2e} in {found['seconds']:.1f} s", flush=True)
+    paths = {name: {m: out / f"{name}-{m}.json" for m in METHODS} for name in CATALOGUE}
+    found = {name: {m: json.loads(p.read_text()) for m, p in each.items() if p.exists()} for name, each in paths.items()}
+    studies = {name: records for name, records in found.items() if records}
     if given.draw:
         classical = json.loads(Path("results/cpu/classical.json").read_text())["rows"]
-        for name in CATALOGUE:
-            there = {m: out / f"{name}-{m}.json" for m in METHODS if (out / f"{name}-{m}.json").exists()}
-            if there:
-                print(draw(name, {m: json.loads(p.read_text()) for m, p in there.items()}, classical.get(name), Path(given.draw)))
+        for name, records in studies.items():
+            print(draw(name, records, classical.get(name), Path(given.draw)))
+    if given.page:
+        page = Path(given.page)
+        before, _, rest = page.read_text().partition("| problem |")
+        page.write_text(before + table(studies) + "\n\n" + rest.partition("\n\n")[2])
 
 
 if __name__ == "__main__":
