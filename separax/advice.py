@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,18 +17,25 @@ from .terms import Term
 
 CLEARLY = 1e-2  # of what a condition asks for: missed by more than that, it is not met
 SAME = 0.9  # of what a condition was missed by on the level before: not less, as far as more functions go
+SEEN = 3  # levels, before a rate is made of them
 ROUNDING = 1e-11  # of the residual: what float64 leaves where second derivatives are taken
 ALONG = 7  # points per axis at which conditions are compared
 
 
-def stuck(levels: Sequence[Level]) -> bool:
-    """Whether the last level was for nothing: conditions are clearly missed, and by as much as before it, or only rounding is left."""
+def hopeless(levels: Sequence[Level], tolerance: float, more: int) -> bool:
+    """Whether `more` levels will not do either: the last was for nothing, because conditions are clearly missed and by as much as before
+    it, or because only rounding is left; or at the rate of the last two the tolerance is out of reach."""
     if len(levels) < 2:
         return False
     before, last = levels[-2:]
     now = unmet(last)
     contradicted = bool(now) and all(missed > SAME * before.missed[name] for name, missed in now.items())
-    return contradicted or (last.left < ROUNDING and last.left > before.left / 2)
+    if contradicted or (last.left < ROUNDING and last.left > before.left / 2):
+        return True
+    if len(levels) < SEEN:
+        return False
+    rate = min(1.0, math.sqrt(last.estimate / levels[-3].estimate))
+    return last.estimate * rate**more > tolerance
 
 
 def unmet(level: Level) -> dict[str, float]:

@@ -13,15 +13,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from . import advice
-from .estimate import estimated
+from .estimate import Estimate, estimated
 from .layers import block_sizes
-from .levels import STEPS, Level, begun, recipe_for, refined, tails
+from .levels import STEPS, Level, begun, recipe_for, refined
 from .loss import Loss
 from .networks import SeparableNetwork
 from .problem import Problem
@@ -67,11 +66,8 @@ def automatic(
         session.go(lambda step, steps, done=done, **now: report(step=done + step, steps=LEVELS * STEPS, **now))
         found = session.finish()
         assert isinstance(found, Solution)  # one seed
-        zero, missed = _measured(trainer, session.state)
-        estimate = estimated(found, zero)
-        seconds = found.timing.compile_seconds + found.timing.train_seconds
-        left = math.sqrt(found.best_loss / zero)
-        levels.append(Level(dict(functions), rank, left, tails(found), missed, estimate.error, estimate.products, seconds))
+        estimate = estimated(found)
+        levels.append(_level(found, estimate))
         found.levels, found.estimate = tuple(levels), estimate.error
         if run is not None:
             _keep(run, found, session.state, done + session.step)
@@ -82,7 +78,8 @@ def automatic(
             break
         functions, rank = refined(problem, levels[-1], tolerance)
         finer = recipe_for(problem, functions, rank, merge)
-        if len(levels) == LEVELS or advice.stuck(levels) or sum(block_sizes(Loss(problem, finer))) > MOST:
+        more = LEVELS - len(levels)
+        if not more or advice.hopeless(levels, tolerance, more) or sum(block_sizes(Loss(problem, finer))) > MOST:
             words += advice.of_levels(problem, levels, tolerance)
             break
         started = begun(problem, finer, found.model, seed + len(levels))
@@ -94,18 +91,29 @@ def automatic(
 
 def looked_at(session: Session, found: Solution) -> None:
     """Where a solve by a recipe leaves much of the residual, says what it lacks."""
-    zero, missed = _measured(session.trainer, session.state)
-    left = math.sqrt(found.best_loss / zero)
+    # what a random start leaves is more than what u = 0 does, as a rule: no need to look closer
+    if len(found.history.total) and found.best_loss < (advice.CLEARLY / 100) ** 2 * found.history.total[0]:
+        return
+    estimate = estimated(found)
+    if estimate.left > advice.CLEARLY:
+        found.advice = advice.of_solve(found.problem, _level(found, estimate), estimate.family)
+        for sentence in found.advice:
+            say(f"{found.problem.name}: {sentence}")
+
+
+def _level(found: Solution, estimate: Estimate) -> Level:
     network = found.model.network
     assert isinstance(network, SeparableNetwork)
-    if not left > advice.CLEARLY:
-        return
-    estimate = estimated(found, zero)
-    functions = {a: axis.inputs for a, axis in zip(found.problem.box.axes, network.axes)}
-    level = Level(functions, max(network.merge.ranks), left, tails(found), missed, estimate.error, estimate.products, 0.0)
-    found.advice = advice.of_solve(found.problem, level, estimate.family)
-    for sentence in found.advice:
-        say(f"{found.problem.name}: {sentence}")
+    return Level(
+        {a: axis.inputs for a, axis in zip(found.problem.box.axes, network.axes)},
+        max(network.merge.ranks),
+        estimate.left,
+        estimate.tails,
+        estimate.missed,
+        estimate.error,
+        estimate.products,
+        found.timing.compile_seconds + found.timing.train_seconds,
+    )
 
 
 def _keep(run: Run, found: Solution, state: TrainState, step: int) -> None:
@@ -122,14 +130,3 @@ def _kept(run: Run | None) -> tuple[list[Level], Array | None]:
     about, arrays = kept
     levels = [Level(**{k: math.inf if v is None else v for k, v in level.items()}) for level in about["levels"]]
     return levels, jnp.asarray(arrays["parameters"])
-
-
-def _measured(trainer: Trainer, state: TrainState) -> tuple[float, dict[str, float]]:
-    """The loss of u = 0, which is the size of what is to be met; and by condition, how far it is missed, as a part of what it asks for."""
-    terms = jax.jit(trainer.terms_unseen)
-    zero, now = (dict(zip(trainer.loss.names, map(float, terms(p, state)))) for p in (jnp.zeros_like(state.best), state.best))
-    names = list(dict.fromkeys(term.name for term in trainer.loss.problem.terms))
-    # zero on a wall asks for as much as what is asked for elsewhere
-    most = max((zero[name] for name in names), default=0.0)
-    total = float(trainer.loss.total(jnp.asarray(list(zero.values()))))
-    return max(total, 1e-300), {n: math.sqrt(now[n] / max(zero[n] or most, 1e-300)) for n in names}

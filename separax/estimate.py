@@ -26,7 +26,7 @@ import scipy.linalg
 
 from .domain import GaussLegendre, Lattice, Points
 from .fields import Key
-from .levels import values
+from .levels import cut_short, values
 from .linear import linearised, roots
 from .loss import Loss, Model
 from .networks import SPINN, SeparableNetwork
@@ -40,21 +40,25 @@ MODES = 1024  # products of functions, whose matrix is decomposed in a second
 POINTS = 2**14  # inside
 LOOSE = 1e3  # a relative error this many times its residual: the solution is not determined
 SAFE = 3.0  # of the estimate against what it leaves out
+TINY = 1e-300
+ONCE: dict[str, str | bool | int] = {"xla_backend_optimization_level": 0}  # for a program that runs once
 FAINT = 1e-9  # of a function in a shape: what is less is not seen there
 
 
 @dataclass(frozen=True)
 class Estimate:
     """`error`: relative, in L2; infinite where there is a `family` of solutions, of so many dimensions at least. `products`: the part of it
-    that more products of the functions there are would take away."""
+    that more products of the functions there are would take away. `left`, `tails` and `missed` are those of a `Level`."""
 
     error: float
     family: int
     products: float
+    left: float
+    tails: dict[str, float]
+    missed: dict[str, float]
 
 
-def estimated(found: Solution, zero: float) -> Estimate:
-    """`zero` is the loss of u = 0, which says what a small residual is."""
+def estimated(found: Solution) -> Estimate:
     problem = found.problem
     had = _functions(found)
     counts = _counts(problem, had)
@@ -74,12 +78,18 @@ def estimated(found: Solution, zero: float) -> Estimate:
         parts = linearised(loss, model, places, {})
         scattered[:] = [isinstance(part.place, Points) for part in parts]
         each = [(part.left, part.slopes, part.unknowns, basis.features(part.place.coordinates, order)) for part in parts]
-        fields = values(network, network.features(inside.coordinates, 0), network.coefficients)
-        return each, basis.features(inside.coordinates, 0), fields
+        features = network.features(inside.coordinates, 0)
+        fields = [values(network, features, c) for c in (network.coefficients, *cut_short(network))]
+        nothing = Model(network.with_coefficients([jnp.zeros_like(c) for c in network.coefficients]), model.unknowns)
+        terms = [loss(m, places) for m in (model, nothing)]
+        return each, basis.features(inside.coordinates, 0), fields, terms
 
-    each, own, fields = jax.tree.map(np.asarray, eqx.filter_jit(evaluated)(found.model))
+    arrays, static = eqx.partition(found.model, eqx.is_array)
+    program = jax.jit(lambda a: evaluated(eqx.combine(a, static))).lower(arrays).compile(ONCE)
+    each, own, (fields, *cut), terms = jax.tree.map(np.asarray, program(arrays))
     within = np.broadcast_to(_within(problem, inside), inside.shape)
-    size = float(np.sum((fields * within) ** 2))
+    size, *tails = (float(np.linalg.norm(f * within)) for f in (fields, *(other - fields for other in cut)))
+    now, zero = (dict(zip(loss.names, t)) for t in terms)
     chosen = [_slowest(problem, a, f.shape[-1])[: counts[a]] for a, f in zip(problem.box.axes, own)]
     turns = [_orthonormal(f[..., k], inside, i) for i, (f, k) in enumerate(zip(own, chosen))]
     rows = []
@@ -98,24 +108,40 @@ def estimated(found: Solution, zero: float) -> Estimate:
     order = np.argsort(last, kind="stable")
     matrix[:, ahead:-1] = matrix[:, ahead:-1][:, order]
     upper = np.linalg.qr(matrix, mode="r")[ahead:, ahead:]
-    return _from(upper, last[order], new[order], math.sqrt(size), zero, found.best_loss)
+    total = max(float(loss.weights @ list(zero.values())), TINY)
+    return Estimate(
+        *_from(upper, last[order], new[order], size, total, found.best_loss),
+        left=math.sqrt(found.best_loss / total),
+        tails={a: tail / max(size, TINY) for a, tail in zip(problem.box.axes, tails)},
+        missed=_missed(problem, now, zero),
+    )
 
 
-def _from(upper: np.ndarray, last: np.ndarray, new: np.ndarray, size: float, zero: float, unseen: float) -> Estimate:
-    """From the triangular factor of J and r together; which columns of J are of the last functions, and which of functions that the
-    solution has not."""
+def _from(
+    upper: np.ndarray, last: np.ndarray, new: np.ndarray, size: float, zero: float, unseen: float
+) -> tuple[float, int, float]:
+    """Error, family and products, from the triangular factor of J and r together; which columns of J are of the last functions, and
+    which of functions that the solution has not; the losses of u = 0, and of the solution at points that were not solved on."""
     number = upper.shape[1] - 1
     factor, low, high = upper[:number, :number], upper[:number, -1], upper[number:, -1]
     felt = scipy.linalg.svdvals(factor)
     family = int(np.sum(math.sqrt(zero) >= LOOSE * size * felt))
     if family or size == 0.0:
-        return Estimate(math.inf, family, math.inf)
+        return math.inf, family, math.inf
     inverse = scipy.linalg.solve_triangular(factor, np.eye(number))
     # points that were not solved on may show more of what is left
     rest = math.sqrt(max(float(high @ high), unseen - float(low @ low)))
     step = inverse @ low
     moved = float(np.linalg.norm(step)) + rest * float(np.linalg.norm(inverse[:, last], 2))
-    return Estimate(SAFE * moved / size, 0, SAFE * float(np.linalg.norm(step[~new])) / size)
+    return SAFE * moved / size, 0, SAFE * float(np.linalg.norm(step[~new])) / size
+
+
+def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float]) -> dict[str, float]:
+    """By condition, how far it is missed, as a part of what it asks for: of what it leaves for u = 0."""
+    names = list(dict.fromkeys(term.name for term in problem.terms))
+    # zero on a wall asks for as much as what is asked for elsewhere
+    most = max((zero[name] for name in names), default=0.0)
+    return {n: math.sqrt(now[n] / max(zero[n], 1e-4 * most, TINY)) for n in names}
 
 
 def _functions(found: Solution) -> dict[str, int]:

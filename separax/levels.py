@@ -20,7 +20,6 @@ from .networks import SPINN, SeparableNetwork
 from .optimisers import Solve
 from .problem import Problem
 from .recipe import Recipe
-from .solution import Solution, error_lattice, on_host
 
 STEPS = 40
 MATTERS = 0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
@@ -58,22 +57,15 @@ def recipe_for(problem: Problem, functions: Mapping[str, int], rank: int, merge:
     return Recipe(network, points, optimiser=Solve(STEPS), sampler=GaussLegendre(), precision="float64")
 
 
-def tails(found: Solution) -> dict[str, float]:
-    """By axis: the relative change of the solution where the last sixth of its functions is left out."""
-    network = found.model.network
-    assert isinstance(network, SeparableNetwork)
-    with jax.enable_x64(True), on_host():
-        lattice = error_lattice(found.problem, 2**14)
-        features = network.features(tuple(jnp.asarray(c) for c in lattice.coordinates), 0)
-        whole = values(network, features, network.coefficients)
-        size = float(jnp.linalg.norm(whole))
-        out = {}
-        for i, (axis, known) in enumerate(zip(found.problem.box.axes, network.axes)):
-            last = known.inputs - max(2, known.inputs // 6)
-            cut = list(network.coefficients)
-            cut[i] = cut[i].at[:, last:].set(0.0)
-            out[axis] = float(jnp.linalg.norm(values(network, features, cut) - whole)) / max(size, 1e-300)
-    return out
+def cut_short(network: SeparableNetwork) -> list[list[Array]]:
+    """By axis: the network's coefficients without the last sixth of its functions."""
+    found = []
+    for i, axis in enumerate(network.axes):
+        last = axis.inputs - max(2, axis.inputs // 6)
+        cut = list(network.coefficients)
+        cut[i] = cut[i].at[:, last:].set(0.0)
+        found.append(cut)
+    return found
 
 
 def values(network: SeparableNetwork, features: Any, coefficients: Any) -> Array:
@@ -94,42 +86,64 @@ def refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str,
 
 def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
     """Parameters of another network that is this one, as far as its functions and ranks go, and but for small new products."""
+
+    def parameters(coefficients: Any, core: Any, unknowns: Any) -> Array:
+        network = Model.build(problem, recipe, jax.random.key(0)).network
+        assert isinstance(network, SeparableNetwork)
+        return ravel_pytree(eqx.filter(Model(network.with_coefficients(coefficients, core), unknowns), eqx.is_array))[0]
+
+    def coefficients(key: Array) -> Any:
+        network = Model.build(problem, recipe, key).network
+        assert isinstance(network, SeparableNetwork)
+        return network.coefficients
+
     with jax.enable_x64(True):
-        new = Model.build(problem, recipe, jax.random.key(seed))
-        old, fresh = model.network, new.network
+        # as few programs as can be: nearly all the time here is compiling
+        random = [np.asarray(c) for c in jax.jit(coefficients)(jax.random.key(seed))]
+        old, fresh = model.network, jax.eval_shape(lambda: Model.build(problem, recipe, jax.random.key(0))).network
         assert isinstance(old, SeparableNetwork)
         assert isinstance(fresh, SeparableNetwork)
-        network = _more_products(old, fresh) if fresh.core is None else _wider(old, fresh)
-        return ravel_pytree(eqx.filter(Model(network, model.unknowns), eqx.is_array))[0]
+        was = [np.asarray(c) for c in jax.jit(lambda n: n.coefficients)(old)]
+        if fresh.core is None:
+            made, core = _more_products(old, fresh, was, random), None
+        else:
+            made, core = _wider(old, fresh, was, random)
+        return jax.jit(parameters)(made, core, model.unknowns)
 
 
-def _more_products(old: SeparableNetwork, fresh: SeparableNetwork) -> SeparableNetwork:
+def _more_products(
+    old: SeparableNetwork, fresh: SeparableNetwork, coefficients: list[np.ndarray], new: list[np.ndarray]
+) -> list[np.ndarray]:
     started = []
-    for had, has, was, random in zip(old.axes, fresh.axes, old.coefficients, fresh.coefficients):
+    for had, has, was, random in zip(old.axes, fresh.axes, coefficients, new):
         rank = min(was.shape[-1], random.shape[-1])
-        size = np.asarray(jnp.linalg.norm(was, axis=1).mean(-1))  # by component
-        own = (1e-2 * random * size[:, None, None]).at[..., :rank].set(0.0)
+        size = np.linalg.norm(was, axis=1).mean(-1)  # by component
+        own = 1e-2 * random * size[:, None, None]
+        own[..., :rank] = 0.0
         source, target = _same(had, has)
-        started.append(own.at[:, target, :rank].set(was[:, source, :rank]))
-    return fresh.with_coefficients(started)
+        own[:, target, :rank] = was[:, source, :rank]
+        started.append(own)
+    return started
 
 
-def _wider(old: SeparableNetwork, fresh: SeparableNetwork) -> SeparableNetwork:
+def _wider(
+    old: SeparableNetwork, fresh: SeparableNetwork, coefficients: list[np.ndarray], random: list[np.ndarray]
+) -> tuple[list[np.ndarray], np.ndarray]:
     """A sum of products, or a core, as a core of other ranks: new columns are orthogonal to those there are, and count nothing yet."""
     diagonal = np.zeros(old.merge.ranks)
     diagonal[(np.arange(min(diagonal.shape)),) * diagonal.ndim] = 1.0
     cores = np.stack([diagonal] * old.components) if old.core is None else np.asarray(old.core)
     started = []
-    for i, (had, has, was, new) in enumerate(zip(old.axes, fresh.axes, old.coefficients, fresh.coefficients)):
+    for i, (had, has, was, new) in enumerate(zip(old.axes, fresh.axes, coefficients, random)):
         source, target = _same(had, has)
         wide = np.zeros((*new.shape[:2], was.shape[2]))
-        wide[:, target] = np.asarray(was)[:, source]
+        wide[:, target] = was[:, source]
         basis, upper = np.linalg.qr(wide, mode="complete")
         rank = new.shape[2]
-        started.append(jnp.asarray(basis[..., :rank]))
+        started.append(basis[..., :rank])
         turned = [np.tensordot(own[:rank], core, (1, i)) for own, core in zip(upper, cores)]
         cores = np.stack([np.moveaxis(each, 0, i) for each in turned])
-    return fresh.with_coefficients(started, jnp.asarray(cores))
+    return started, cores
 
 
 def _same(had: Any, has: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -232,12 +232,9 @@ class Trainer:
 
     def _on_unseen(self, params: Any, state: TrainState) -> Array:
         """The loss on points that no step of this stage is made on."""
-        return self.loss.total(self.terms_unseen(params, state))
-
-    def terms_unseen(self, params: Any, state: TrainState) -> Array:
         assert self.unseen is not None  # only a stage that searches asks
         number = jnp.asarray(UNSEEN + self.stage.number, jnp.int32)
-        return self._value(params, self.unseen.draw(jax.random.wrap_key_data(state.key), number), state.given)[1]
+        return self._value(params, self.unseen.draw(jax.random.wrap_key_data(state.key), number), state.given)[0]
 
     def _look(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Some steps on one draw of points; returns every step's terms and total."""
