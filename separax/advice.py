@@ -22,15 +22,19 @@ ROUNDING = 1e-11  # of the residual: what float64 leaves where second derivative
 ALONG = 7  # points per axis at which conditions are compared
 
 
-def hopeless(levels: Sequence[Level], tolerance: float, more: int) -> bool:
-    """Whether `more` levels will not do either: the last was for nothing, because conditions are clearly missed and by as much as before
-    it, or because only rounding is left; or at the rate of the last two the tolerance is out of reach."""
-    if len(levels) < 2:
-        return False
-    before, last = levels[-2:]
-    now = unmet(last)
-    contradicted = bool(now) and all(missed > SAME * before.missed[name] for name, missed in now.items())
-    if contradicted or (last.left < ROUNDING and last.left > before.left / 2):
+def contradicted(levels: Sequence[Level]) -> bool:
+    """Whether conditions are clearly missed, and by as much as on the level before: nothing meets all of them."""
+    now = unmet(levels[-1])
+    return len(levels) > 1 and bool(now) and all(missed > SAME * levels[-2].missed[name] for name, missed in now.items())
+
+
+def hopeless(problem: Problem, levels: Sequence[Level], tolerance: float, more: int) -> bool:
+    """Whether `more` levels will not do either: conditions jump where faces meet, or contradict each other everywhere; only rounding is
+    left; or at the rate so far the tolerance is out of reach."""
+    last = levels[-1]
+    if contradicted(levels) or (unmet(last) and any(d.corner for d in disagreements(problem))):
+        return True
+    if len(levels) > 1 and last.left < ROUNDING and last.left > levels[-2].left / 2:
         return True
     if len(levels) < SEEN:
         return False
@@ -77,6 +81,8 @@ def of_levels(problem: Problem, levels: Sequence[Level], tolerance: float) -> li
     """Why the tolerance is not met, and what would help."""
     last = levels[-1]
     said = f"the error is estimated to be {last.estimate:.0e}, not below the tolerance of {tolerance:g}"
+    if contradicted(levels):
+        said = "no solution meets all conditions: this one misses them least, and the error has no meaning"
     return [said, of_conditions(problem, last) or limit(last)]
 
 
@@ -93,7 +99,7 @@ def of_conditions(problem: Problem, level: Level) -> str | None:
         return None
     contradictions = disagreements(problem)
     why = (
-        "They contradict each other: " + "; ".join(contradictions)
+        "They contradict each other: " + "; ".join(d.words for d in contradictions)
         if contradictions
         else "They may contradict each other or the equation, or jump or bend where polynomials cannot follow"
     )
@@ -133,7 +139,13 @@ class Given:
     value: Callable[[Mapping[str, Any]], Any]
 
 
-def disagreements(problem: Problem) -> list[str]:
+@dataclass(frozen=True)
+class Disagreement:
+    words: str
+    corner: bool  # on an edge of two faces, not all over one
+
+
+def disagreements(problem: Problem) -> list[Disagreement]:
     """Pairs of conditions that give one field two values where their faces meet."""
     given = _given(problem)
     size = max((float(np.max(np.abs(_values(problem, one, {})))) for one in given), default=0.0)
@@ -145,7 +157,8 @@ def disagreements(problem: Problem) -> list[str]:
         apart = float(np.max(np.abs(_values(problem, one, held) - _values(problem, other, held))))
         if apart > CLEARLY * size:
             where = " and ".join(f"{axis} = {_end(problem, axis, side):g}" for axis, side in held.items())
-            found.append(f"{one.name!r} and {other.name!r} differ by {apart:.2g} at {where}")
+            words = f"{one.name!r} and {other.name!r} differ by {apart:.2g} at {where}"
+            found.append(Disagreement(words, one.axis != other.axis))
     return found
 
 

@@ -79,8 +79,10 @@ def automatic(
         functions, rank = refined(problem, levels[-1], tolerance)
         finer = recipe_for(problem, functions, rank, merge)
         more = LEVELS - len(levels)
-        if not more or advice.hopeless(levels, tolerance, more) or sum(block_sizes(Loss(problem, finer))) > MOST:
+        if not more or advice.hopeless(problem, levels, tolerance, more) or sum(block_sizes(Loss(problem, finer))) > MOST:
             words += advice.of_levels(problem, levels, tolerance)
+            if advice.contradicted(levels):
+                found.estimate = math.inf  # there is nothing to be near to
             break
         started = begun(problem, finer, found.model, seed + len(levels))
     for sentence in words:
@@ -128,5 +130,5 @@ def _kept(run: Run | None) -> tuple[list[Level], Array | None]:
     if kept is None:
         return [], None
     about, arrays = kept
-    levels = [Level(**{k: math.inf if v is None else v for k, v in level.items()}) for level in about["levels"]]
-    return levels, jnp.asarray(arrays["parameters"])
+    known: list[dict[str, Any]] = [{k: math.inf if v is None else v for k, v in level.items()} for level in about["levels"]]
+    return [Level(**level) for level in known], jnp.asarray(arrays["parameters"])

@@ -40,8 +40,9 @@ MODES = 1024  # products of functions, whose matrix is decomposed in a second
 POINTS = 2**14  # inside
 LOOSE = 1e3  # a relative error this many times its residual: the solution is not determined
 SAFE = 3.0  # of the estimate against what it leaves out
+ROUNDED = 1e-14  # relative error that rounding may leave in any solution
 TINY = 1e-300
-ONCE: dict[str, str | bool | int] = {"xla_backend_optimization_level": 0}  # for a program that runs once
+ONCE: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}  # for a program that runs once
 FAINT = 1e-9  # of a function in a shape: what is less is not seen there
 
 
@@ -105,12 +106,12 @@ def estimated(found: Solution) -> Estimate:
     if problem.shape is not None:
         matrix[:, ahead:-1] = _inside(matrix[:, ahead:-1], own, chosen, turns, within)
     # columns of unknowns first, so that fields only count for what no unknown can undo; the last functions last
-    order = np.argsort(last, kind="stable")
-    matrix[:, ahead:-1] = matrix[:, ahead:-1][:, order]
-    upper = np.linalg.qr(matrix, mode="r")[ahead:, ahead:]
+    turn = np.argsort(last, kind="stable")
+    matrix[:, ahead:-1] = matrix[:, ahead:-1][:, turn]
+    upper = np.asarray(np.linalg.qr(matrix, mode="r"))[ahead:, ahead:]
     total = max(float(loss.weights @ list(zero.values())), TINY)
     return Estimate(
-        *_from(upper, last[order], new[order], size, total, found.best_loss),
+        *_from(upper, last[turn], new[turn], size, total, found.best_loss),
         left=math.sqrt(found.best_loss / total),
         tails={a: tail / max(size, TINY) for a, tail in zip(problem.box.axes, tails)},
         missed=_missed(problem, now, zero),
@@ -128,12 +129,12 @@ def _from(
     family = int(np.sum(math.sqrt(zero) >= LOOSE * size * felt))
     if family or size == 0.0:
         return math.inf, family, math.inf
-    inverse = scipy.linalg.solve_triangular(factor, np.eye(number))
+    inverse = np.asarray(scipy.linalg.solve_triangular(factor, np.eye(number)))
     # points that were not solved on may show more of what is left
     rest = math.sqrt(max(float(high @ high), unseen - float(low @ low)))
     step = inverse @ low
     moved = float(np.linalg.norm(step)) + rest * float(np.linalg.norm(inverse[:, last], 2))
-    return SAFE * moved / size, 0, SAFE * float(np.linalg.norm(step[~new])) / size
+    return max(SAFE * moved / size, ROUNDED), 0, SAFE * float(np.linalg.norm(step[~new])) / size
 
 
 def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float]) -> dict[str, float]:
@@ -141,7 +142,7 @@ def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float
     names = list(dict.fromkeys(term.name for term in problem.terms))
     # zero on a wall asks for as much as what is asked for elsewhere
     most = max((zero[name] for name in names), default=0.0)
-    return {n: math.sqrt(now[n] / max(zero[n], 1e-4 * most, TINY)) for n in names}
+    return {n: math.sqrt(now[n] / max(zero[n] if zero[n] > 1e-4 * most else most, TINY)) for n in names}
 
 
 def _functions(found: Solution) -> dict[str, int]:
