@@ -305,7 +305,10 @@ def main() -> None:
                 file=sys.stderr,
                 flush=True,
             )
-    keep(options.out, {"seed": options.seed, "rows": rows})
+            if options.out != "-":  # what is measured is kept, whatever comes after it
+                keep(options.out, {"seed": options.seed, "rows": rows})
+    if options.out == "-":
+        keep(options.out, {"seed": options.seed, "rows": rows})
 
 
 if __name__ == "__main__":

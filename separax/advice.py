@@ -112,7 +112,7 @@ def limit(level: Level) -> str:
     if level.left < ROUNDING:
         return "rounding is the limit: what is left of the residual is all that float64 can tell; ask for less"
     worst = max(level.tails, key=level.tails.__getitem__)
-    if level.tails[worst] < level.products:
+    if level.tails[worst] < level.products and level.rank < min(level.functions.values()):
         return (
             f"the number of products is the limit: {level.rank} of them are too few, while the functions of every axis suffice."
             f" More would help: SPINN(rank={2 * level.rank}, …)"
@@ -164,13 +164,11 @@ def disagreements(problem: Problem) -> list[Disagreement]:
 
 def _given(problem: Problem) -> list[Given]:
     """The conditions that give values of a field, those that are built in too."""
-    found = []
+    found, unknowns = [], dict[str, Any](problem.unknowns)
     for term in problem.terms:
         field = _field(problem, term)
         if field is not None and term.axis is not None:
-            found += [
-                Given(term.name, term.axis, side, field, lambda at, t=term: t.value(at, problem.unknowns)) for side in term.sides
-            ]
+            found += [Given(term.name, term.axis, side, field, lambda at, t=term: t.value(at, unknowns)) for side in term.sides]
     for axis, walls in zip(problem.box.axes, problem.walls):
         found += [Given("zero", axis, side, c, lambda at: 0.0) for c, sides in enumerate(walls) for side in sides if side in "-+"]
     return found

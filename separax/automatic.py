@@ -20,7 +20,7 @@ from jaxtyping import Array
 from . import advice
 from .estimate import Estimate, estimated
 from .layers import block_sizes
-from .levels import STEPS, Level, begun, recipe_for, refined
+from .levels import ALL, STEPS, Level, begun, recipe_for, refined
 from .loss import Loss
 from .networks import SeparableNetwork
 from .problem import Problem
@@ -33,8 +33,8 @@ from .training import Trainer, TrainState
 
 TOLERANCE = 1e-4
 FUNCTIONS = (48, 24, 16, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
-RANKS = (1, 8, 8, 6, 6, 6, 6)
-MERGES = ("cp", "cp", "tucker", "cp", "cp", "cp", "cp")  # with two axes a core adds nothing, with four it is large
+RANKS = (1, ALL, 8, 6, 6, 6, 6)
+MERGES = ("cp", "tucker", "tucker", "cp", "cp", "cp", "cp")  # with four axes a core is large
 LEVELS = 6
 MOST = 6_000  # coefficients: the matrix of their normal equations is factored in seconds
 

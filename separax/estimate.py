@@ -125,7 +125,7 @@ def _from(
     which of functions that the solution has not; the losses of u = 0, and of the solution at points that were not solved on."""
     number = upper.shape[1] - 1
     factor, low, high = upper[:number, :number], upper[:number, -1], upper[number:, -1]
-    felt = scipy.linalg.svdvals(factor)
+    felt = np.asarray(scipy.linalg.svdvals(factor))
     family = int(np.sum(math.sqrt(zero) >= LOOSE * size * felt))
     if family or size == 0.0:
         return math.inf, family, math.inf

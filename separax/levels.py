@@ -22,6 +22,7 @@ from .problem import Problem
 from .recipe import Recipe
 
 STEPS = 40
+ALL = 10**6  # products: with two axes they are few enough, and a linear equation is then solved in one step
 MATTERS = 0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
 
 
@@ -79,9 +80,10 @@ def refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str,
     most = max(level.tails.values())
     short = {a for a, tail in level.tails.items() if tail > max(MATTERS * tolerance, 0.1 * most)}
     functions = {a: math.ceil(1.5 * n) if a in short else n for a, n in level.functions.items()}
+    if problem.box.dimension <= 2:
+        return functions, 1 if problem.box.dimension == 1 else ALL
     resolved = most < level.products or not short
-    rank = level.rank if problem.box.dimension == 1 else math.ceil(1.5 * level.rank) if resolved else level.rank + 2
-    return functions, rank
+    return functions, math.ceil(1.5 * level.rank) if resolved else level.rank + 2
 
 
 def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
