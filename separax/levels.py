@@ -22,6 +22,7 @@ from .problem import Problem
 from .recipe import Recipe
 
 STEPS = 40
+FAR = 30.0  # times the tolerance: an error that asks for a larger step
 ALL = 10**6  # products: with two axes they are few enough, and a linear equation is then solved in one step
 MATTERS = 0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
 
@@ -79,8 +80,12 @@ def refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str,
     """More functions along the axes where they are missed; more products where they are not, or where that is all there is."""
     most = max(level.tails.values())
     short = {a for a, tail in level.tails.items() if tail > max(MATTERS * tolerance, 0.1 * most)}
-    functions = {a: math.ceil(1.5 * n) if a in short else n for a, n in level.functions.items()}
-    if problem.box.dimension <= 2:
+    few = problem.box.dimension <= 2  # axes: functions are cheap, and there are all products already
+    if few and not short:
+        short = set(level.functions)
+    growth = 2.0 if few and level.estimate > FAR * tolerance else 1.5
+    functions = {a: math.ceil(growth * n) if a in short else n for a, n in level.functions.items()}
+    if few:
         return functions, 1 if problem.box.dimension == 1 else ALL
     resolved = most < level.products or not short
     return functions, math.ceil(1.5 * level.rank) if resolved else level.rank + 2
