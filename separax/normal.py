@@ -8,11 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .domain import Lattice
 from .jacobian import jacobians
-from .linear import Basis, Linear, features_in, linearised, roots
+from .linear import Basis, linearised
 from .loss import Given, Loss, Model
-from .merges import einsum
 from .networks import SeparableNetwork
 from .sources import Place
 
@@ -52,18 +50,3 @@ def _sizes(network: SeparableNetwork, basis: Basis) -> tuple[int, ...]:
     """How many coefficients a step has in each of its blocks: one per axis, one for the core."""
     axes = [b.shape[0] * b.shape[2] * rank for b, rank in zip(basis, network.merge.ranks)]
     return (*axes, *([] if network.core is None else [network.core.size]))
-
-
-def mass(model: Model, place: Lattice, basis: Basis) -> Float[Array, "n n"]:
-    """How far the fields move with the coefficients: δ · matrix δ is the mean square of what a step δ changes in them."""
-    network = model.network
-    assert isinstance(network, SeparableNetwork)
-    zero, components = (0,) * len(place.axes), network.components
-    own, extra = sum(_sizes(network, basis)), len(model.unknowns)
-    one = jnp.broadcast_to(roots(place, 1.0), place.shape)
-    slopes = {(c, zero): jnp.stack([one * (c == part) for part in range(components)]) for c in range(components)}
-    features = network.features(place.coordinates, 0)
-    factors = [einsum("conf,cfr->conr", f, c) for f, c in zip(features, network.coefficients)]
-    nothing = jnp.zeros((components, *place.shape), one.dtype)
-    linear = Linear(place, network.merge, network.core, nothing, slopes, [], features_in(features, basis), factors)
-    return jnp.zeros((own + extra, own + extra), one.dtype).at[:own, :own].set(next(jacobians([linear]))[0].squared())

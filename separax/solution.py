@@ -337,7 +337,8 @@ class Solution(View):
 
     Attributes: `history` of the losses; `timing`; `memory_bytes` of a training step; `unknowns` found; `best_step` and
     `best_loss` of the parameters it holds; `seed`; `interrupted` if it was stopped early; `run_dir` if it was kept, and then its
-    `record`; `estimate` of its relative L2 error and the `levels` of refinement behind it, where it was solved for without a recipe.
+    `record`; `estimate` of its relative L2 error and the `levels` of refinement behind it, where it was solved for without a recipe;
+    `advice` where it was solved for and something is in the way: what, and what would help.
     """
 
     def __init__(
@@ -359,6 +360,7 @@ class Solution(View):
         super().__init__(problem, recipe, model, problem.quantities, since)
         self.estimate: float | None = None
         self.levels: tuple[Any, ...] = ()
+        self.advice: tuple[str, ...] = ()
         self.history, self.timing, self.seed = history, timing, seed
         self.best_step, self.best_loss, self.memory_bytes = best_step, best_loss, memory_bytes
         self.interrupted, self.run_dir = interrupted, run_dir

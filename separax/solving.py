@@ -9,11 +9,12 @@ from typing import Any
 
 import jax
 
-from .automatic import TOLERANCE, automatic, suits
+from .automatic import TOLERANCE, automatic, looked_at, suits
 from .errors import InputError, finite, whole
 from .hooks import Hooks
 from .loss import Loss
 from .marching import march, windows_of_length
+from .networks import SPINN
 from .problem import Problem
 from .progress import display
 from .recipe import Recipe
@@ -102,7 +103,13 @@ def solve(
             with display(problem.name, progress) as shown, Interrupt() as interrupt:
                 session = Session(Programs(trainer), seeds, run, interrupt)
                 session.go(lambda **now: [report(**now) for report in (shown, hooks.on_update)])
-            return hooks.ended(session.finish)
+            return hooks.ended(lambda: session.finish(looked_at if _of_polynomials(recipe) else None))
+
+
+def _of_polynomials(recipe: Recipe) -> bool:
+    """Whether all there is is solved for: no hidden layer was trained."""
+    network = recipe.network
+    return recipe.stages[-1].optimiser.solves and isinstance(network, SPINN) and network.depth == 0
 
 
 def _refine(
@@ -114,7 +121,7 @@ def _refine(
     progress: bool | None,
     hooks: Hooks,
 ) -> Solution:
-    """`solve` without a recipe. A run that is resumed begins again: its levels take seconds."""
+    """`solve` without a recipe. A run that is resumed goes on with the last level that was reached."""
     with jax.enable_x64(True):
         asked = settings(problem, Recipe(), [seed]) | {
             "recipe": f"automatic, tolerance {tolerance:g}",
@@ -127,7 +134,7 @@ def _refine(
             hooks.on_start(asked)
             with display(problem.name, progress) as shown, Interrupt() as interrupt:
                 found = automatic(
-                    problem, tolerance, seed, lambda **now: [report(**now) for report in (shown, hooks.on_update)], interrupt
+                    problem, tolerance, seed, run, lambda **now: [report(**now) for report in (shown, hooks.on_update)], interrupt
                 )
             if run is not None:
                 found.run_dir = run.path

@@ -1,5 +1,7 @@
 """Gauss-Newton over all weights: the normal equations against the dense Jacobian, and what the steps make of them."""
 
+import os
+import signal
 from types import SimpleNamespace
 
 import equinox as eqx
@@ -10,7 +12,9 @@ import pytest
 from test_normal import dense, system
 
 import separax as sx
+from separax import session
 from separax.loss import Loss, Model
+from separax.runs.states import States
 from separax.training import Trainer
 from separax.weights import Residuals, normal, residuals
 
@@ -156,6 +160,28 @@ def test_fewer_steps_than_l_bfgs():
 def test_a_pointwise_network_by_conjugate_gradients():
     found = sx.solve(decay(), recipe(sx.PINN(width=6, depth=1, body="mlp"), 12, sx.GaussNewton(40)), progress=False)
     assert found.best_loss < 1e-5
+
+
+@pytest.mark.parametrize("most", [3_000, 0], ids=["matrix", "conjugate gradients"])
+def test_a_run_that_was_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch, most):
+    monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    how = recipe(points=12, optimiser=sx.GaussNewton(12, most))
+
+    def ctrl_c(step, **_):
+        if step == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    straight = sx.solve(decay(), how, out=tmp_path / "straight", progress=False)
+    stopped = sx.solve(decay(), how, out=tmp_path / "stopped", callback=ctrl_c, progress=False)
+    assert stopped.interrupted
+    assert stopped.timing.steps == 5
+    resumed = sx.solve(decay(), how, out=tmp_path / "stopped", resume=True, progress=False)
+    assert not resumed.interrupted
+    assert np.all(np.diff(straight.history.total[:8]) < 0)  # there was something left to do
+    (_, a), (_, b) = (States(tmp_path / name, None).newest() for name in ("straight", "stopped"))
+    assert set(a) == set(b)
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], name)
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------

@@ -76,6 +76,7 @@ def record(found: Solution | Ensemble) -> dict[str, Any]:
         "loss": float(np.mean([s.best_loss for s in solutions])),
         "best_step": first.best_step,
         **({"estimate": first.estimate} if first.estimate is not None else {}),
+        **({"advice": list(first.advice)} if first.advice else {}),
         "train_seconds": first.timing.train_seconds,
         "compile_seconds": first.timing.compile_seconds,
         "ms_per_step": first.timing.ms_per_step,

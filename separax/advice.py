@@ -1,0 +1,204 @@
+"""What a solve says about itself in words: what stands between it and the truth, and what would help."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from .levels import Level
+from .problem import Problem
+from .terms import Term
+
+CLEARLY = 1e-2  # of what a condition asks for: missed by more than that, it is not met
+SAME = 0.9  # of what a condition was missed by on the level before: not less, as far as more functions go
+SEEN = 3  # levels, before a rate is made of them
+ROUNDING = 1e-11  # of the residual: what float64 leaves where second derivatives are taken
+ALONG = 7  # points per axis at which conditions are compared
+
+
+def contradicted(levels: Sequence[Level]) -> bool:
+    """Whether conditions are clearly missed, and by as much as on the level before: nothing meets all of them."""
+    now = unmet(levels[-1])
+    return len(levels) > 1 and bool(now) and all(missed > SAME * levels[-2].missed[name] for name, missed in now.items())
+
+
+def hopeless(problem: Problem, levels: Sequence[Level], tolerance: float, more: int) -> bool:
+    """Whether `more` levels will not do either: conditions jump where faces meet, or contradict each other everywhere; only rounding is
+    left; or at the rate so far the tolerance is out of reach."""
+    last = levels[-1]
+    if contradicted(levels) or (unmet(last) and any(d.corner for d in disagreements(problem))):
+        return True
+    if len(levels) > 1 and last.left < ROUNDING and last.left > levels[-2].left / 2:
+        return True
+    if len(levels) < SEEN:
+        return False
+    rate = min(1.0, math.sqrt(last.estimate / levels[-3].estimate))
+    return last.estimate * rate**more > tolerance
+
+
+def unmet(level: Level) -> dict[str, float]:
+    return {name: missed for name, missed in level.missed.items() if missed > CLEARLY}
+
+
+def of_family(problem: Problem, dimensions: int) -> str:
+    missing = _missing(problem) or ["An initial or boundary condition is missing"]
+    return (
+        f"the conditions leave a family of solutions of {dimensions} dimension{'s' * (dimensions > 1)} at least (as far as these"
+        f" functions can tell): this is one of them. {'. '.join(missing)}"
+    )
+
+
+def _missing(problem: Problem) -> list[str]:
+    """Fields with fewer conditions along an axis than derivatives."""
+    found = []
+    for i, axis in enumerate(problem.box.axes):
+        if axis in problem.periodic or (problem.shape is not None and axis in problem.shape.axes):
+            continue
+        for c, field in enumerate(problem.fields):
+            order = max((orders[i] for component, orders in problem.needs if component == c), default=0)
+            own = [t for t in problem.terms if t.axis == axis and any(component == c for component, _ in t.needs)]
+            number = sum(len(t.sides) for t in own) + sum(side in "-+" for side in problem.walls[i][c])
+            if number >= order:
+                continue
+            derivative = f"{field}_{axis * order}"
+            if axis == "t" and order == 2 and number == 1:
+                found.append(
+                    f"There is {derivative} but one condition at the start: an initial {field}_t would fix it,"
+                    f" sx.Initial(…, of=lambda {field}: {field}.t)"
+                )
+            else:
+                found.append(f"There is {derivative}, but {number or 'no'} condition{'s' * (number != 1)} along {axis}")
+    return found
+
+
+def of_levels(problem: Problem, levels: Sequence[Level], tolerance: float) -> list[str]:
+    """Why the tolerance is not met, and what would help."""
+    last = levels[-1]
+    said = f"the error is estimated to be {last.estimate:.0e}, not below the tolerance of {tolerance:g}"
+    if contradicted(levels):
+        said = "no solution meets all conditions: this one misses them least, and the error has no meaning"
+    return [said, of_conditions(problem, last) or limit(last)]
+
+
+def of_solve(problem: Problem, level: Level, family: int) -> tuple[str, ...]:
+    """The same of a solve by a recipe, which has no tolerance."""
+    if family:
+        return (of_family(problem, family),)
+    said = f"{100 * level.left:.2g} % of the residual is left, and an estimated error of {level.estimate:.0e}"
+    return said, of_conditions(problem, level) or limit(level)
+
+
+def of_conditions(problem: Problem, level: Level) -> str | None:
+    if not (now := unmet(level)):
+        return None
+    contradictions = disagreements(problem)
+    why = (
+        "They contradict each other: " + "; ".join(d.words for d in contradictions)
+        if contradictions
+        else "They may contradict each other or the equation, or jump or bend where polynomials cannot follow"
+    )
+    named = ", ".join(f"{name!r} by {100 * missed:.2g} %" for name, missed in now.items())
+    return f"not all conditions are met: missed are {named} of what is asked for. {why}"
+
+
+def limit(level: Level) -> str:
+    """What a solution lacks most, and what to write."""
+    if level.left < ROUNDING:
+        return "rounding is the limit: what is left of the residual is all that float64 can tell; ask for less"
+    worst = max(level.tails, key=level.tails.__getitem__)
+    if level.tails[worst] < level.products and level.rank < min(level.functions.values()):
+        return (
+            f"the number of products is the limit: {level.rank} of them are too few, while the functions of every axis suffice."
+            f" More would help: SPINN(rank={2 * level.rank}, …)"
+        )
+    functions = {a: 2 * n if level.tails[a] > 0.1 * level.tails[worst] else n for a, n in level.functions.items()}
+    return (
+        f"the functions along {worst} are the limit: the last of {level.functions[worst]} still change the solution by"
+        f" {level.tails[worst]:.0e}. More would help, SPINN(functions={functions}, …), or less to follow: a shorter interval of time"
+        " (windows=…), breaks where it has a kink"
+    )
+
+
+# --- conditions that contradict each other -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Given:
+    """The value that a field has on a face."""
+
+    name: str
+    axis: str
+    side: str
+    field: int
+    value: Callable[[Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    words: str
+    corner: bool  # on an edge of two faces, not all over one
+
+
+def disagreements(problem: Problem) -> list[Disagreement]:
+    """Pairs of conditions that give one field two values where their faces meet."""
+    given = _given(problem)
+    size = max((float(np.max(np.abs(_values(problem, one, {})))) for one in given), default=0.0)
+    found = []
+    for one, other in itertools.combinations(given, 2):
+        if one.field != other.field or (one.axis == other.axis and one.side != other.side):
+            continue
+        held = {one.axis: one.side, other.axis: other.side}
+        apart = float(np.max(np.abs(_values(problem, one, held) - _values(problem, other, held))))
+        if apart > CLEARLY * size:
+            where = " and ".join(f"{axis} = {_end(problem, axis, side):g}" for axis, side in held.items())
+            words = f"{one.name!r} and {other.name!r} differ by {apart:.2g} at {where}"
+            found.append(Disagreement(words, one.axis != other.axis))
+    return found
+
+
+def _given(problem: Problem) -> list[Given]:
+    """The conditions that give values of a field, those that are built in too."""
+    found, unknowns = [], dict[str, Any](problem.unknowns)
+    for term in problem.terms:
+        field = _field(problem, term)
+        if field is not None and term.axis is not None:
+            found += [Given(term.name, term.axis, side, field, lambda at, t=term: t.value(at, unknowns)) for side in term.sides]
+    for axis, walls in zip(problem.box.axes, problem.walls):
+        found += [Given("zero", axis, side, c, lambda at: 0.0) for c, sides in enumerate(walls) for side in sides if side in "-+"]
+    return found
+
+
+def _field(problem: Problem, term: Term) -> int | None:
+    """Which field a condition gives the value of; None if it is about something else, or at other places than faces."""
+    if term.axis is None or term.fixed is not None or term.condition.jump or term.condition.mix != (1.0, 0.0):
+        return None
+    tracer, coordinates, unknowns = problem._example()
+    terms: list[Any] = []
+
+    def run(c: Any, k: Any) -> int:
+        terms.append(getattr(term.operator(problem.field_map(tracer), c, k), "_terms", None))
+        return 0
+
+    jax.eval_shape(run, coordinates, unknowns)
+    zero = (0,) * problem.box.dimension
+    return next((c for c in range(len(problem.fields)) if terms[0] == {(c, zero): 1.0}), None)
+
+
+def _end(problem: Problem, axis: str, side: str) -> float:
+    return problem.box[axis]["-+".index(side)]
+
+
+def _values(problem: Problem, given: Given, held: Mapping[str, str]) -> np.ndarray:
+    """What a condition asks for at some points of its face, or of the edge where the axes in `held` end."""
+    ends = {given.axis: given.side} | dict(held)
+    lines = [
+        np.array([_end(problem, axis, ends[axis])]) if axis in ends else np.linspace(*problem.box[axis], ALONG)
+        for axis in problem.box.axes
+    ]
+    return np.asarray(given.value(dict(zip(problem.box.axes, np.meshgrid(*lines, indexing="ij", sparse=True)))))

@@ -1,0 +1,244 @@
+"""How far a solution may be from the true one, and whether there is but one.
+
+Where e is its error and J how residuals and conditions change with the fields, a solution leaves r = J e, to first order. For fields that are
+sums of all products of the first functions of each axis (the solution has but few products) J is a matrix of moderate size, and
+
+    e = δ + rest,    δ = J⁺ r.
+
+What is left of r, orthogonal to all J can make, comes from functions beyond those. It can have come from as large an error as the last
+third of these functions make of a residual of that size: beyond, an equation rarely feels less. Where some fields change without any
+residual, r says nothing about them: the conditions leave a family of solutions, of as many dimensions as there are such fields.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+
+from .domain import GaussLegendre, Lattice, Points
+from .fields import Key
+from .levels import cut_short, values
+from .linear import linearised, roots
+from .loss import Loss, Model
+from .networks import SPINN, SeparableNetwork
+from .optimisers import Solve
+from .problem import Problem
+from .recipe import Recipe
+from .solution import Solution
+from .sources import highest
+
+MODES = 1024  # products of functions, whose matrix is decomposed in a second
+POINTS = 2**14  # inside
+LOOSE = 1e3  # a relative error this many times its residual: the solution is not determined
+SAFE = 3.0  # of the estimate against what it leaves out
+ROUNDED = 1e-14  # relative error that rounding may leave in any solution
+TINY = 1e-300
+ONCE: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}  # for a program that runs once
+FAINT = 1e-9  # of a function in a shape: what is less is not seen there
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`error`: relative, in L2; infinite where there is a `family` of solutions, of so many dimensions at least. `products`: the part of it
+    that more products of the functions there are would take away. `left`, `tails` and `missed` are those of a `Level`."""
+
+    error: float
+    family: int
+    products: float
+    left: float
+    tails: dict[str, float]
+    missed: dict[str, float]
+
+
+def estimated(found: Solution) -> Estimate:
+    problem = found.problem
+    had = _functions(found)
+    counts = _counts(problem, had)
+    recipe = _recipe(problem, counts, had)
+    loss = Loss(problem, recipe)
+    first = jax.random.key(0)
+    places = loss.draw(first, jnp.zeros((), jnp.int32))
+    inside = places[0]
+    assert isinstance(inside, Lattice)  # as of any separable network
+    order = max(highest(needs) for needs in loss.needs)
+    scattered: list[bool] = []
+
+    def evaluated(model: Model) -> Any:
+        network, basis = model.network, Model.build(problem, recipe, first).network
+        assert isinstance(network, SeparableNetwork)
+        assert isinstance(basis, SeparableNetwork)
+        parts = linearised(loss, model, places, {})
+        scattered[:] = [isinstance(part.place, Points) for part in parts]
+        each = [(part.left, part.slopes, part.unknowns, basis.features(part.place.coordinates, order)) for part in parts]
+        features = network.features(inside.coordinates, 0)
+        built_in = 0.0 if network.lift is None else network.lift.on_lattice(inside.coordinates)
+        fields = [built_in + values(network, features, c) for c in (network.coefficients, *cut_short(network))]
+        nothing = Model(network.with_coefficients([jnp.zeros_like(c) for c in network.coefficients]), model.unknowns)
+        terms = [loss(m, places) for m in (model, nothing)]
+        return each, basis.features(inside.coordinates, 0), fields, terms
+
+    arrays, static = eqx.partition(found.model, eqx.is_array)
+    program = jax.jit(lambda a: evaluated(eqx.combine(a, static))).lower(arrays).compile(ONCE)
+    each, own, (fields, *cut), terms = jax.tree.map(np.asarray, program(arrays))
+    within = np.broadcast_to(_within(problem, inside), inside.shape)
+    size, *tails = (float(np.linalg.norm(f * within)) for f in (fields, *(other - fields for other in cut)))
+    now, zero = (dict(zip(loss.names, t)) for t in terms)
+    chosen = [_slowest(problem, a, f.shape[-1])[: counts[a]] for a, f in zip(problem.box.axes, own)]
+    turns = [_orthonormal(f[..., k], inside, i) for i, (f, k) in enumerate(zip(own, chosen))]
+    rows = []
+    for apart, (left, slopes, unknowns, features) in zip(scattered, each):
+        turned = [np.einsum("conf,cfg->cong", f[..., k], turn) for f, k, turn in zip(features, chosen, turns)]
+        jacobian = _jacobian(slopes, turned, left.shape[0], apart)
+        known = [column.reshape(-1, 1) for column in unknowns]
+        rows.append(np.concatenate([*known, jacobian, left.reshape(-1, 1)], 1))
+    matrix = np.concatenate(rows)
+    thirds = {a: math.ceil(2 * n / 3) for a, n in counts.items()}
+    last, new = (np.tile(_any_from(counts, first), len(fields)) for first in (thirds, had))
+    ahead = matrix.shape[1] - 1 - len(last)
+    if problem.shape is not None:
+        matrix[:, ahead:-1] = _inside(matrix[:, ahead:-1], own, chosen, turns, within)
+    # columns of unknowns first, so that fields only count for what no unknown can undo; the last functions last
+    turn = np.argsort(last, kind="stable")
+    matrix[:, ahead:-1] = matrix[:, ahead:-1][:, turn]
+    upper = np.asarray(np.linalg.qr(matrix, mode="r"))[ahead:, ahead:]
+    total = max(float(loss.weights @ list(zero.values())), TINY)
+    return Estimate(
+        *_from(upper, last[turn], new[turn], size, total, found.best_loss),
+        left=math.sqrt(found.best_loss / total),
+        tails={a: tail / max(size, TINY) for a, tail in zip(problem.box.axes, tails)},
+        missed=_missed(problem, now, zero),
+    )
+
+
+def _from(
+    upper: np.ndarray, last: np.ndarray, new: np.ndarray, size: float, zero: float, unseen: float
+) -> tuple[float, int, float]:
+    """Error, family and products, from the triangular factor of J and r together; which columns of J are of the last functions, and
+    which of functions that the solution has not; the losses of u = 0, and of the solution at points that were not solved on."""
+    number = upper.shape[1] - 1
+    factor, low, high = upper[:number, :number], upper[:number, -1], upper[number:, -1]
+    felt = np.asarray(scipy.linalg.svdvals(factor))
+    family = int(np.sum(math.sqrt(zero) >= LOOSE * size * felt))
+    if family or size == 0.0:
+        return math.inf, family, math.inf
+    inverse = np.asarray(scipy.linalg.solve_triangular(factor, np.eye(number)))
+    # points that were not solved on may show more of what is left
+    rest = math.sqrt(max(float(high @ high), unseen - float(low @ low)))
+    step = inverse @ low
+    moved = float(np.linalg.norm(step)) + rest * float(np.linalg.norm(inverse[:, last], 2))
+    return max(SAFE * moved / size, ROUNDED), 0, SAFE * float(np.linalg.norm(step[~new])) / size
+
+
+def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float]) -> dict[str, float]:
+    """By condition, how far it is missed, as a part of what it asks for: of what it leaves for u = 0."""
+    names = list(dict.fromkeys(term.name for term in problem.terms))
+    # zero on a wall asks for as much as what is asked for elsewhere
+    most = max((zero[name] for name in names), default=0.0)
+    return {n: math.sqrt(now[n] / max(zero[n] if zero[n] > 1e-4 * most else most, TINY)) for n in names}
+
+
+def _functions(found: Solution) -> dict[str, int]:
+    network = found.model.network
+    assert isinstance(network, SeparableNetwork)
+    return {a: axis.inputs for a, axis in zip(found.problem.box.axes, network.axes)}
+
+
+def _counts(problem: Problem, had: Mapping[str, int]) -> dict[str, int]:
+    """Functions per axis: half as many again as the solution has, or as many as their products allow."""
+    most = {a: math.ceil(1.5 * n) for a, n in had.items()}
+    counts = dict.fromkeys(problem.box.axes, 1)
+    while True:
+        room = [
+            a
+            for a, n in counts.items()
+            if n < most[a] and len(problem.fields) * math.prod(counts.values()) * (n + 1) <= MODES * n
+        ]
+        if not room:
+            return counts
+        counts[min(room, key=counts.__getitem__)] += 1
+
+
+def _recipe(problem: Problem, counts: Mapping[str, int], had: Mapping[str, int]) -> Recipe:
+    """Those functions, and points for them and for what is left of the solution's residual."""
+    frequencies = max((counts[a] // 2 for a in problem.periodic), default=1)
+    finest = {a: max(n, had[a]) for a, n in counts.items()}
+    points = {a: n + max(4, n // 3) for a, n in finest.items()}
+    while math.prod(points.values()) > POINTS:
+        spare = {a: n / (counts[a] + 1) for a, n in points.items()}
+        widest = max(spare, key=spare.__getitem__)
+        if spare[widest] <= 1:
+            break
+        points[widest] -= 1
+    basis = SPINN(rank=1, depth=0, body="mlp", functions=dict(counts), frequencies=frequencies)
+    return Recipe(basis, points, optimiser=Solve(1), sampler=GaussLegendre(), precision="float64")
+
+
+def _slowest(problem: Problem, axis: str, number: int) -> np.ndarray:
+    """The functions of an axis from slow to fast; sines and cosines stand one after the other."""
+    if axis not in problem.periodic:
+        return np.arange(number)
+    k = np.arange(1, 1 + number // 2)
+    return np.r_[0, np.stack([k, k + number // 2], 1).ravel()]
+
+
+def _within(problem: Problem, inside: Lattice) -> np.ndarray:
+    """√ of what a point of the lattice counts; nothing outside a shape."""
+    share = np.asarray(roots(inside, 1.0))
+    if problem.shape is None:
+        return share
+    mask = np.broadcast_to(np.asarray(problem.shape.mask(inside.arrays())), inside.shape)
+    return np.where(mask, share, 0.0) / math.sqrt(float(inside.mean(jnp.asarray(mask, float))))
+
+
+def _orthonormal(features: np.ndarray, inside: Lattice, axis: int) -> np.ndarray:
+    """What makes the features of an axis orthonormal in the mean over it: (components, features, combinations)."""
+    weights = inside.weights[axis]
+    counts = np.ones(inside.shape[axis]) if weights is None else np.asarray(weights)
+    root = np.sqrt(counts / counts.sum())[:, None]
+    return np.stack([np.linalg.inv(np.linalg.qr(root * f[0], mode="r")) for f in features])
+
+
+def _products(factors: Sequence[np.ndarray], apart: bool) -> np.ndarray:
+    """Every product of functions, one of each axis, at points of a lattice or one by one: (points, products)."""
+
+    def at_each(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
+
+    return functools.reduce(at_each if apart else np.kron, factors)
+
+
+def _jacobian(slopes: Mapping[Key, np.ndarray], features: Sequence[np.ndarray], parts: int, apart: bool) -> np.ndarray:
+    components, number = features[0].shape[0], math.prod(f.shape[-1] for f in features)
+    some = next(iter(slopes.values()))
+    found = np.zeros((parts, some[0].size, components, number))
+    for (component, orders), slope in slopes.items():
+        if np.any(slope):
+            here = _products([f[component, o] for f, o in zip(features, orders)], apart)
+            found[:, :, component] += slope.reshape(parts, -1, 1) * here
+    return found.reshape(-1, components * number)
+
+
+def _any_from(counts: Mapping[str, int], first: Mapping[str, int]) -> np.ndarray:
+    """Which products have a function of some axis from the `first` of that axis on."""
+    each = [np.arange(n) >= first[a] for a, n in counts.items()]
+    return functools.reduce(lambda a, b: (a[:, None] | b).ravel(), each)
+
+
+def _inside(jacobian: np.ndarray, own: Any, chosen: Any, turns: Any, within: np.ndarray) -> np.ndarray:
+    """The same for products that are orthonormal in a shape instead of in its box."""
+    components = own[0].shape[0]
+    blocks = np.split(jacobian, components, 1)
+    for c in range(components):
+        here = _products([f[c, 0][:, k] @ turn[c] for f, k, turn in zip(own, chosen, turns)], False)
+        seen = np.concatenate([within.reshape(-1, 1) * here, FAINT * np.eye(here.shape[1])])
+        blocks[c] = scipy.linalg.solve_triangular(np.linalg.qr(seen, mode="r"), blocks[c].T, trans=1).T
+    return np.concatenate(blocks, 1)
