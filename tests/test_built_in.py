@@ -317,12 +317,14 @@ def laplace(hard):
     return sx.Problem(sx.Box(x=(-1, 1), y=(0, 2)), poisson, [sx.Dirichlet(exact, hard=hard)], reference=exact)
 
 
+@pytest.mark.slow
 def test_solved_for_with_a_core():
     network = sx.SPINN(rank=3, depth=0, functions=10, merge="tucker")
     how = sx.Recipe(network, points=16, optimiser=sx.Solve(12), sampler=sx.GaussLegendre(), precision="float64")
     assert sx.solve(klein_gordon(), how, progress=False).relative_l2() < 1e-6
 
 
+@pytest.mark.slow
 def test_at_least_as_good_as_a_penalty():
     how = sx.Recipe(
         sx.SPINN(rank=3, depth=0, functions=10), 14, optimiser=sx.Solve(12), sampler=sx.GaussLegendre(), precision="float64"
@@ -388,6 +390,7 @@ def test_without_a_lattice_as_on_it(double):
     np.testing.assert_allclose(eqx.filter_jit(loss)(model, places), eqx.filter_jit(exactly)(*wide), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_several_seeds():
     problem = heat()
     for solution in sx.solve(problem, recipe(), seed=[0, 1], progress=False):

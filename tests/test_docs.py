@@ -192,17 +192,6 @@ def test_classical_solvers_are_as_recorded():
         assert [network, training] == [f"{ours['relative_l2']:.1e}", f"{ours['compile_seconds'] + ours['train_seconds']:.0f} s"]
 
 
-def test_the_study_is_as_recorded():
-    """Made anew by: python benchmarks/study.py --draw docs/pictures --page docs/understand/study.md"""
-    for name, *cells in table_rows("understand/study.md", "problem"):
-        for cell, method in zip(cells, ("paper", "adam", "soap", "lbfgs", "gauss-newton", "solve"), strict=True):
-            path = ROOT / "results/cpu/study" / f"{name}-{method}.json"
-            assert path.exists() == (cell != "–")
-            if path.exists():
-                record = json.loads(path.read_text())
-                assert cell == f"{record['relative_l2']:.0e}, {record['seconds']:.0f} s"
-
-
 def test_examples_are_as_recorded():
     records = json.loads((ROOT / "results/cpu/examples.json").read_text())
     shown = table_rows("examples.md", "script")
