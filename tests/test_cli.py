@@ -54,7 +54,7 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
     assert "step 40 of 40" in done.stderr
 
 
-@pytest.mark.parametrize("network", ["spinn", "pinn"])
+@pytest.mark.parametrize("network", [pytest.param("spinn", marks=pytest.mark.slow), "pinn"])
 def test_every_network_and_recipe_runs(tmp_path, network):
     done = separax(
         "solve", "helmholtz", "--recipe", "paper", "--network", network, "--points", "6", "--steps", "20", "--json", cwd=tmp_path

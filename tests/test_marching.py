@@ -248,6 +248,7 @@ def test_a_march_goes_on_where_it_stopped(tmp_path, monkeypatch):
         sx.solve(problem(), recipe(steps=300), windows=4, out=tmp_path / "run", resume=True, progress=False)
 
 
+@pytest.mark.slow
 def test_a_march_goes_on_after_a_window_that_ended_in_a_later_stage(tmp_path):
     stages = [sx.Adam(5e-3, steps=20), sx.LBFGS(20)]
     options = {"recipe": recipe(optimiser=stages, steps=40), "windows": 2, "progress": False}
