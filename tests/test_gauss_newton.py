@@ -14,6 +14,7 @@ from test_normal import dense, system
 import separax as sx
 from separax import session
 from separax.loss import Loss, Model
+from separax.optimisers.conjugate import by_conjugate_gradients
 from separax.runs.states import States
 from separax.training import Trainer
 from separax.weights import Residuals, normal, residuals
@@ -88,8 +89,12 @@ def test_conjugate_gradients_take_the_step_that_the_matrix_gives():
     damping = 1e-3 * jnp.ones(())
     matrix = jax.jit(objective.normal)(state.model)
     direct = -np.linalg.solve(matrix.matrix + damping * np.eye(len(state.model)), matrix.gradient)
-    patient = sx.GaussNewton(iterations=2_000)
-    step, gain = jax.jit(lambda p: patient._by_conjugate_gradients(p, state.optimiser, objective)[1](damping))(state.model)
+
+    def stepped(params):
+        _, solved = by_conjugate_gradients(lambda step: objective.left(params + step), params, state.optimiser.number, 2_000)
+        return solved(damping)
+
+    step, gain = jax.jit(stepped)(state.model)
     np.testing.assert_allclose(step, direct, rtol=0, atol=1e-5 * np.abs(direct).max())
     foreseen = -(2 * matrix.gradient @ direct + direct @ (matrix.matrix @ direct))
     assert float(gain) == pytest.approx(float(foreseen), rel=1e-6)
