@@ -54,7 +54,9 @@ def waves():
     )
 
 
-@pytest.mark.parametrize(("make", "tolerance"), [(travelling, 1e-4), (oscillator, 1e-8), (waves, 1e-6)])
+@pytest.mark.parametrize(
+    ("make", "tolerance"), [(travelling, 1e-4), (oscillator, 1e-8), pytest.param(waves, 1e-6, marks=pytest.mark.slow)]
+)
 def test_a_tolerance_is_met_and_the_estimate_is_honest(make, tolerance):
     found = sx.solve(make(), tolerance=tolerance, progress=False)
     assert found.estimate <= tolerance
@@ -200,6 +202,7 @@ def test_rounding_is_named():
     assert "rounding is the limit" in found.advice[1]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_its_last_level(tmp_path, monkeypatch):
     """Stopped in its second level, it is not begun from the first again."""
     monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)  # launches as short as they get

@@ -333,6 +333,7 @@ def test_at_least_as_good_as_a_penalty():
     assert built < 1e-3 * penalised
 
 
+@pytest.mark.slow
 def test_without_a_recipe():
     solution = sx.solve(heat(), progress=False)
     assert solution.relative_l2() < solution.estimate < 1e-4

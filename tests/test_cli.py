@@ -63,6 +63,7 @@ def test_every_network_and_recipe_runs(tmp_path, network):
     assert json.loads(done.stdout)["network"] == network
 
 
+@pytest.mark.slow
 def test_several_seeds_report_each(tmp_path):
     done = separax("solve", "helmholtz", *FAST, "--seeds", "2", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
