@@ -41,7 +41,7 @@ class Plain:
 
 
 # about twenty steps of a solve at what was measured: two cores, and one NVIDIA H200
-PLAIN = {"cpu": Plain(7e8, 2e7), "gpu": Plain(5e11, 2.5e8)}
+PLAIN = {"cpu": Plain(3e8, 2e7), "gpu": Plain(5e11, 2.5e8)}
 
 
 def jacobians(linears: Sequence[Linear]) -> Iterator[tuple[AtPoints | OnLattice, Linear]]:
