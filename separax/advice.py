@@ -19,6 +19,7 @@ CLEARLY = 1e-2  # of what a condition asks for: missed by more than that, it is 
 SAME = 0.9  # of what a condition was missed by on the level before: not less, as far as more functions go
 SEEN = 3  # levels, before a rate is made of them
 ROUNDING = 1e-11  # of the residual: what float64 leaves where second derivatives are taken
+MUCH = 0.1  # of the largest value that is asked for
 ALONG = 7  # points per axis at which conditions are compared
 
 
@@ -32,7 +33,7 @@ def hopeless(problem: Problem, levels: Sequence[Level], tolerance: float, more: 
     """Whether `more` levels will not do either: conditions jump where faces meet, or contradict each other everywhere; only rounding is
     left; or at the rate so far the tolerance is out of reach."""
     last = levels[-1]
-    if contradicted(levels) or (unmet(last) and any(d.corner for d in disagreements(problem))):
+    if contradicted(levels) or (unmet(last) and any(d.jump for d in disagreements(problem))):
         return True
     if len(levels) > 1 and last.left < ROUNDING and last.left > levels[-2].left / 2:
         return True
@@ -142,7 +143,7 @@ class Given:
 @dataclass(frozen=True)
 class Disagreement:
     words: str
-    corner: bool  # on an edge of two faces, not all over one
+    jump: bool  # by much, on an edge of two faces and not all over one: more functions bring next to nothing
 
 
 def disagreements(problem: Problem) -> list[Disagreement]:
@@ -158,7 +159,7 @@ def disagreements(problem: Problem) -> list[Disagreement]:
         if apart > CLEARLY * size:
             where = " and ".join(f"{axis} = {_end(problem, axis, side):g}" for axis, side in held.items())
             words = f"{one.name!r} and {other.name!r} differ by {apart:.2g} at {where}"
-            found.append(Disagreement(words, one.axis != other.axis))
+            found.append(Disagreement(words, one.axis != other.axis and apart > MUCH * size))
     return found
 
 

@@ -36,6 +36,7 @@ FUNCTIONS = (48, 24, 16, 9, 6, 5, 4)  # per axis to begin with, for one to seven
 RANKS = (1, ALL, 8, 6, 6, 6, 6)
 MERGES = ("cp", "tucker", "tucker", "cp", "cp", "cp", "cp")  # with four axes a core is large
 LEVELS = 6
+FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
 MOST = 6_000  # coefficients: the matrix of their normal equations is factored in seconds
 
 
@@ -76,19 +77,29 @@ def automatic(
             break
         if estimate.error <= tolerance or interrupt.asked:
             break
-        functions, rank = refined(problem, levels[-1], tolerance)
-        finer = recipe_for(problem, functions, rank, merge)
         more = LEVELS - len(levels)
-        if not more or advice.hopeless(problem, levels, tolerance, more) or sum(block_sizes(Loss(problem, finer))) > MOST:
+        finer = _finer(problem, levels[-1], tolerance, merge)
+        if not more or finer is None or advice.hopeless(problem, levels, tolerance, more):
             words += advice.of_levels(problem, levels, tolerance)
             if advice.contradicted(levels):
                 found.estimate = math.inf  # there is nothing to be near to
             break
-        started = begun(problem, finer, found.model, seed + len(levels))
+        functions, rank = finer
+        started = begun(problem, recipe_for(problem, functions, rank, merge), found.model, seed + len(levels))
     for sentence in words:
         say(f"{problem.name}: {sentence}")
     found.advice = tuple(words)
     return found
+
+
+def _finer(problem: Problem, level: Level, tolerance: float, merge: str) -> tuple[dict[str, int], int] | None:
+    """Functions and rank of the next level; None if it would be too large."""
+    far = problem.box.dimension <= 2 and level.estimate > FAR * tolerance
+    for growth in (2.0, 1.5) if far else (1.5,):
+        functions, rank = refined(problem, level, tolerance, growth)
+        if sum(block_sizes(Loss(problem, recipe_for(problem, functions, rank, merge)))) <= MOST:
+            return functions, rank
+    return None
 
 
 def looked_at(session: Session, found: Solution) -> None:

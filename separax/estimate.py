@@ -43,7 +43,7 @@ SAFE = 3.0  # of the estimate against what it leaves out
 ROUNDED = 1e-14  # relative error that rounding may leave in any solution
 TINY = 1e-300
 ONCE: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}  # for a program that runs once
-FAINT = 1e-9  # of a function in a shape: what is less is not seen there
+FAINT = 1e-2  # of a function in a shape, as a part of its size in the box: what is less is hardly seen there
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def estimated(found: Solution) -> Estimate:
     problem = found.problem
     had = _functions(found)
     counts = _counts(problem, had)
-    recipe = _recipe(problem, counts, had)
+    recipe = _recipe(problem, counts, had, found.recipe)
     loss = Loss(problem, recipe)
     first = jax.random.key(0)
     places = loss.draw(first, jnp.zeros((), jnp.int32))
@@ -105,7 +105,8 @@ def estimated(found: Solution) -> Estimate:
     last, new = (np.tile(_any_from(counts, first), len(fields)) for first in (thirds, had))
     ahead = matrix.shape[1] - 1 - len(last)
     if problem.shape is not None:
-        matrix[:, ahead:-1] = _inside(matrix[:, ahead:-1], own, chosen, turns, within)
+        jacobian, last, new = _inside(matrix[:, ahead:-1], own, chosen, turns, within)
+        matrix = np.concatenate([matrix[:, :ahead], jacobian, matrix[:, -1:]], 1)
     # columns of unknowns first, so that fields only count for what no unknown can undo; the last functions last
     turn = np.argsort(last, kind="stable")
     matrix[:, ahead:-1] = matrix[:, ahead:-1][:, turn]
@@ -115,7 +116,7 @@ def estimated(found: Solution) -> Estimate:
         *_from(upper, last[turn], new[turn], size, total, found.best_loss),
         left=math.sqrt(found.best_loss / total),
         tails={a: tail / max(size, TINY) for a, tail in zip(problem.box.axes, tails)},
-        missed=_missed(problem, now, zero),
+        missed=_missed(problem, now, zero, size),
     )
 
 
@@ -138,12 +139,12 @@ def _from(
     return max(SAFE * moved / size, ROUNDED), 0, SAFE * float(np.linalg.norm(step[~new])) / size
 
 
-def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float]) -> dict[str, float]:
-    """By condition, how far it is missed, as a part of what it asks for: of what it leaves for u = 0."""
+def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float], size: float) -> dict[str, float]:
+    """By condition, how far it is missed, as a part of what it asks for: of what it leaves for u = 0. Zero on a wall asks for as much as
+    what is asked for elsewhere, or as the fields are large."""
     names = list(dict.fromkeys(term.name for term in problem.terms))
-    # zero on a wall asks for as much as what is asked for elsewhere
-    most = max((zero[name] for name in names), default=0.0)
-    return {n: math.sqrt(now[n] / max(zero[n] if zero[n] > 1e-4 * most else most, TINY)) for n in names}
+    most = max((zero[name] for name in names), default=0.0) or max(size**2, TINY)
+    return {n: math.sqrt(now[n] / (zero[n] if zero[n] > 1e-4 * most else most)) for n in names}
 
 
 def _functions(found: Solution) -> dict[str, int]:
@@ -167,7 +168,7 @@ def _counts(problem: Problem, had: Mapping[str, int]) -> dict[str, int]:
         counts[min(room, key=counts.__getitem__)] += 1
 
 
-def _recipe(problem: Problem, counts: Mapping[str, int], had: Mapping[str, int]) -> Recipe:
+def _recipe(problem: Problem, counts: Mapping[str, int], had: Mapping[str, int], solved: Recipe) -> Recipe:
     """Those functions, and points for them and for what is left of the solution's residual."""
     frequencies = max((counts[a] // 2 for a in problem.periodic), default=1)
     finest = {a: max(n, had[a]) for a, n in counts.items()}
@@ -179,7 +180,16 @@ def _recipe(problem: Problem, counts: Mapping[str, int], had: Mapping[str, int])
             break
         points[widest] -= 1
     basis = SPINN(rank=1, depth=0, body="mlp", functions=dict(counts), frequencies=frequencies)
-    return Recipe(basis, points, optimiser=Solve(1), sampler=GaussLegendre(), precision="float64")
+    rule = GaussLegendre(getattr(solved.sampler, "breaks", ()))
+    return Recipe(
+        basis,
+        points,
+        optimiser=Solve(1),
+        sampler=rule,
+        emphasis=solved.emphasis,
+        weights=dict(solved.weights),
+        precision="float64",
+    )
 
 
 def _slowest(problem: Problem, axis: str, number: int) -> np.ndarray:
@@ -233,12 +243,17 @@ def _any_from(counts: Mapping[str, int], first: Mapping[str, int]) -> np.ndarray
     return functools.reduce(lambda a, b: (a[:, None] | b).ravel(), each)
 
 
-def _inside(jacobian: np.ndarray, own: Any, chosen: Any, turns: Any, within: np.ndarray) -> np.ndarray:
-    """The same for products that are orthonormal in a shape instead of in its box."""
-    components = own[0].shape[0]
-    blocks = np.split(jacobian, components, 1)
-    for c in range(components):
+def _inside(
+    jacobian: np.ndarray, own: Any, chosen: Any, turns: Any, within: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same for combinations of products that are orthonormal in a shape instead of in its box, without those that are hardly seen there.
+    The last are the third that is seen least; none is said to be new."""
+    made, last = [], []
+    for c, block in enumerate(np.split(jacobian, own[0].shape[0], 1)):
         here = _products([f[c, 0][:, k] @ turn[c] for f, k, turn in zip(own, chosen, turns)], False)
-        seen = np.concatenate([within.reshape(-1, 1) * here, FAINT * np.eye(here.shape[1])])
-        blocks[c] = scipy.linalg.solve_triangular(np.linalg.qr(seen, mode="r"), blocks[c].T, trans=1).T
-    return np.concatenate(blocks, 1)
+        _, sizes, turned = np.linalg.svd(within.reshape(-1, 1) * here, full_matrices=False)
+        seen = sizes > FAINT * sizes[0]
+        made.append(block @ (turned[seen].T / sizes[seen]))
+        last.append(np.arange(seen.sum()) >= math.ceil(2 * seen.sum() / 3))
+    found = np.concatenate(last)
+    return np.concatenate(made, 1), found, np.zeros_like(found)

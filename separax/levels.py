@@ -22,7 +22,6 @@ from .problem import Problem
 from .recipe import Recipe
 
 STEPS = 40
-FAR = 30.0  # times the tolerance: an error that asks for a larger step
 ALL = 10**6  # products: with two axes they are few enough, and a linear equation is then solved in one step
 MATTERS = 0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
 
@@ -55,7 +54,8 @@ def recipe_for(problem: Problem, functions: Mapping[str, int], rank: int, merge:
         frequencies=frequencies,
         merge=merge,
     )
-    points = {a: n + max(4, n // 3) for a, n in functions.items()}
+    spare = 4 if problem.box.dimension <= 4 else 2  # with many axes every point counts
+    points = {a: n + max(spare, n // 3) for a, n in functions.items()}
     return Recipe(network, points, optimiser=Solve(STEPS), sampler=GaussLegendre(), precision="float64")
 
 
@@ -76,15 +76,13 @@ def values(network: SeparableNetwork, features: Any, coefficients: Any) -> Array
     return jnp.stack([network.merge.on_lattice([f[c] for f in factors], cores[c]) for c in range(network.components)])
 
 
-def refined(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str, int], int]:
+def refined(problem: Problem, level: Level, tolerance: float, growth: float = 1.5) -> tuple[dict[str, int], int]:
     """More functions along the axes where they are missed; more products where they are not, or where that is all there is."""
     most = max(level.tails.values())
     short = {a for a, tail in level.tails.items() if tail > max(MATTERS * tolerance, 0.1 * most)}
-    few = problem.box.dimension <= 2  # axes: functions are cheap, and there are all products already
-    if few and not short:
-        short = set(level.functions)
-    growth = 2.0 if few and level.estimate > FAR * tolerance else 1.5
-    functions = {a: math.ceil(growth * n) if a in short else n for a, n in level.functions.items()}
+    few = problem.box.dimension <= 2  # axes: there are all products already
+    grown = short or (set(level.functions) if few else set())
+    functions = {a: math.ceil(growth * n) if a in grown else n for a, n in level.functions.items()}
     if few:
         return functions, 1 if problem.box.dimension == 1 else ALL
     resolved = most < level.products or not short

@@ -185,12 +185,15 @@ def test_too_few_products_are_named():
     assert not enough.advice
 
 
-def test_a_tolerance_that_cannot_be_met():
+def bent():
     """|x| is no polynomial: the error of n of them goes like n^-3/2."""
-    problem = sx.Problem(
+    return sx.Problem(
         sx.Box(x=(-1, 1)), lambda u, x: u.x - jnp.sign(x), [sx.Dirichlet(1, on="x-")], reference=lambda x: jnp.abs(x)
     )
-    found = sx.solve(problem, tolerance=1e-9, progress=False)
+
+
+def test_a_tolerance_that_cannot_be_met():
+    found = sx.solve(bent(), tolerance=1e-9, progress=False)
     assert 1e-9 < found.relative_l2() < found.estimate < 0.1
     assert "not below the tolerance of 1e-09" in found.advice[0]
     assert "the functions along x are the limit" in found.advice[1]
@@ -212,14 +215,14 @@ def test_a_run_that_was_stopped_goes_on_with_its_last_level(tmp_path, monkeypatc
             os.kill(os.getpid(), signal.SIGINT)
 
     folder = tmp_path / "run"
-    stopped = sx.solve(travelling(), tolerance=1e-6, out=folder, callback=ctrl_c, progress=False)
+    stopped = sx.solve(bent(), tolerance=1e-9, out=folder, callback=ctrl_c, progress=False)
     assert stopped.interrupted
     assert len(stopped.levels) == 2
-    first: list[int] = []
+    seen: list[int] = []
     found = sx.solve(
-        travelling(), tolerance=1e-6, out=folder, resume=True, progress=False, callback=lambda step, **_: first.append(step)
+        bent(), tolerance=1e-9, out=folder, resume=True, progress=False, callback=lambda step, **_: seen.append(step)
     )
     assert not found.interrupted
-    assert first[0] > STEPS
+    assert seen[0] > STEPS
     assert found.levels[0] == stopped.levels[0]
-    assert found.relative_l2() <= found.estimate <= 1e-6
+    assert len(found.levels) > 2
