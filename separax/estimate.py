@@ -180,7 +180,7 @@ def _recipe(problem: Problem, counts: Mapping[str, int], had: Mapping[str, int],
             break
         points[widest] -= 1
     basis = SPINN(rank=1, depth=0, body="mlp", functions=dict(counts), frequencies=frequencies)
-    rule = GaussLegendre(getattr(solved.sampler, "breaks", ()))
+    rule = GaussLegendre(breaks=getattr(solved.sampler, "breaks", ()))
     return Recipe(
         basis,
         points,
