@@ -170,8 +170,10 @@ def _given(problem: Problem) -> list[Given]:
         field = _field(problem, term)
         if field is not None and term.axis is not None:
             found += [Given(term.name, term.axis, side, field, lambda at, t=term: t.value(at, unknowns)) for side in term.sides]
-    for axis, walls in zip(problem.box.axes, problem.walls):
-        found += [Given("zero", axis, side, c, lambda at: 0.0) for c, sides in enumerate(walls) for side in sides if side in "-+"]
+    for built in problem.given:
+        if not built.order:
+            value = built.value or (lambda at: 0.0)
+            found.append(Given(built.name, built.axis, built.side, built.component, value))
     return found
 
 

@@ -102,7 +102,7 @@ def _finer(problem: Problem, level: Level, tolerance: float, merge: str) -> tupl
     return None
 
 
-def looked_at(session: Session, found: Solution) -> None:
+def looked_at(found: Solution) -> None:
     """Where a solve by a recipe leaves much of the residual, says what it lacks."""
     # what a random start leaves is more than what u = 0 does, as a rule: no need to look closer
     if len(found.history.total) and found.best_loss < (advice.CLEARLY / 100) ** 2 * found.history.total[0]:

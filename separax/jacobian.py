@@ -40,7 +40,7 @@ class Plain:
     numbers: float  # that it has
 
 
-# about twenty steps of a solve at what was measured: two cores, and one NVIDIA H200
+# over about twenty steps of a solve. Measured on two cores; a guess for a GPU, by what it multiplies in a second
 PLAIN = {"cpu": Plain(3e8, 2e7), "gpu": Plain(5e11, 2.5e8)}
 
 

@@ -86,7 +86,8 @@ def linearised(loss: Loss, model: Model, places: Sequence[Place], given: Given, 
 
 
 def residuals(loss: Loss, model: Model, places: Sequence[Place], given: Given) -> Float[Array, " residuals"]:
-    """All that is left anywhere, each value times the root of what it counts: the loss is the sum of their squares."""
+    """All that is left anywhere, as `separax.weights.residuals` has it for every kind of network; here the axes meet in the merge itself, so that
+    a large core is never written out as a sum of products."""
     made = [here.values(here.table, model.unknowns) for here in _by_place(loss, model, places, given)]
     return jnp.concatenate([jnp.ravel(values) for parts in made for values in parts])
 

@@ -307,11 +307,11 @@ class Session:
         solutions = [self._solution(i) for i in range(len(self.seeds))]
         return Ensemble(solutions) if self.several else solutions[0]
 
-    def finish(self, look: Callable[[Session, Solution], None] | None = None) -> Solution | Ensemble:
+    def finish(self, look: Callable[[Solution], None] | None = None) -> Solution | Ensemble:
         """The solution, kept in the run's folder after a last `look`; raises `Diverged` with it where there was trouble."""
         out = self._found()
         if look is not None and isinstance(out, Solution) and self.trouble is None and not self.interrupt.asked:
-            look(self, out)
+            look(out)
         if self.run is not None:
             keep_or_say(self.run, out, record(out) | {"trouble": self.trouble})
         if self.trouble is not None:

@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import separax as sx
-from separax import session
+from separax import advice, session
 from separax.levels import STEPS, begun, recipe_for, values
 from separax.loss import Model
 
@@ -156,6 +156,14 @@ def test_conditions_that_contradict_each_other_are_named(make, words, capsys):
     assert found.estimate > 1e-2
     assert words in " ".join(found.advice)
     assert words in capsys.readouterr().err
+
+
+def test_values_that_are_built_in_contradict_nothing_they_agree_with():
+    box = sx.Box(t=(0, 1), x=(0, 1))
+    ends = sx.Dirichlet(lambda t, x: 1 + x, hard=True, name="ends")
+    assert not advice.disagreements(sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + x), ends]))
+    (other,) = advice.disagreements(sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + 2 * x), ends]))
+    assert other.words == "'initial' and 'ends' differ by 1 at t = 0 and x = 1"
 
 
 def products(rank):

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from exact import exact_terms, growth, wave
@@ -162,7 +161,7 @@ def test_a_small_chaotic_case_is_solved(recipe):
     speeds = found(t=0.0, x=x, y=x)
     assert set(speeds) == {"psi", "u", "v", "w"}
     flow = random_flow(0)
-    assert float(jnp.max(speeds["u"] ** 2 + speeds["v"] ** 2)) < 1.1 * flow.max_speed**2
+    assert np.max(np.asarray(speeds["u"]) ** 2 + np.asarray(speeds["v"]) ** 2) < 1.1 * flow.max_speed**2
 
 
 @pytest.mark.slow

@@ -110,6 +110,31 @@ def solved_core(
     )
 
 
+def all_products(
+    functions: Mapping[str, int],
+    points: Mapping[str, int],
+    steps: int,
+    iterations: int,
+    *,
+    tries: int = 3,
+    frequencies: int = 5,
+    emphasis: float = 10.0,
+    weights: Mapping[str, float] | None = None,
+) -> Recipe:
+    """A core with a coefficient for every product of the functions of each axis, which are too many for a matrix."""
+    network = SPINN(rank=dict(functions), depth=0, body="mlp", functions=dict(functions), frequencies=frequencies, merge="tucker")
+    optimiser = Solve(steps, sweeps=0, tries=tries, most=0, iterations=iterations)
+    return Recipe(
+        network,
+        dict(points),
+        optimiser=optimiser,
+        sampler=GaussLegendre(),
+        emphasis=emphasis,
+        weights=weights or {},
+        precision="float64",
+    )
+
+
 def quasi_newton(
     network: SPINN | PINN,
     points: int | Mapping[str, int],

@@ -14,15 +14,15 @@ all waves up to 64 and five powers of t, and a core is solved for in fifty windo
 from __future__ import annotations
 
 from ..conditions import Initial, Periodic
-from ..domain import Box, GaussLegendre, Grid
+from ..domain import Box, Grid
 from ..flows import Flow, random_flow
 from ..flows.flow import LENGTH
-from ..networks import NETWORKS, SPINN
-from ..optimisers import Adam, Solve
+from ..networks import NETWORKS
+from ..optimisers import Adam
 from ..problem import Problem
 from ..recipe import Recipe
 from ..reference.navier_stokes import VISCOSITY, reference
-from .entry import Entry, small_pointwise
+from .entry import Entry, all_products, small_pointwise
 
 GRID = {"paper": 128, "best": 192}  # points per axis of the initial values
 END = 1.0
@@ -89,20 +89,21 @@ def solved(highest: int, powers: int, points: int, steps: int = 3, iterations: i
     """A core of all waves up to `highest` and powers of t, by Gauss-Newton with conjugate gradients. Products of two waves alias onto
     none of them with more than three times as many `points`."""
     waves = 2 * highest + 1
-    size = {"t": powers, "x": waves, "y": waves}
-    network = SPINN(rank=size, depth=0, body="mlp", functions=size, frequencies=highest, merge="tucker")
-    optimiser = Solve(steps, sweeps=0, tries=3, most=0, iterations=iterations)
-    weights = {f"initial {k}": 1_000.0 for k in "uvw"}
-    lattice = {"t": powers + 2, "x": points, "y": points}
-    return Recipe(
-        network, lattice, optimiser=optimiser, sampler=GaussLegendre(), emphasis=1.0, weights=weights, precision="float64"
+    return all_products(
+        {"t": powers, "x": waves, "y": waves},
+        {"t": powers + 2, "x": points, "y": points},
+        steps,
+        iterations,
+        frequencies=highest,
+        emphasis=1.0,
+        weights={f"initial {k}": 1_000.0 for k in "uvw"},
     )
 
 
 NAVIER_STOKES = Entry(
     "navier-stokes",
     "ω_t + u·∇ω = νΔω",
-    "2+1 axes, chaotic, ten windows of time, computed reference",
+    "2+1 axes, chaotic, in windows of time, computed reference",
     problem,
     recipe,
     WINDOWS,
