@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .calling import values_of
+from .compiling import seldom
 from .domain import Lattice, quadrature
 from .errors import Diverged, InputError, finite, listed
 from .hooks import Hooks
@@ -246,4 +247,4 @@ def _ends(loss: Loss, trainer: Trainer) -> Any:
             found[values_name(i)] = values_of(field, place.shape, term.name).astype(dtype)
         return found
 
-    return jax.jit(state if trainer.seeds is None else jax.vmap(state))
+    return jax.jit(state if trainer.seeds is None else jax.vmap(state), compiler_options=seldom())

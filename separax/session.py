@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .compiling import seldom
 from .domain import Lattice
 from .errors import Diverged, InputError
 from .loss import TIME, Model
@@ -118,7 +119,8 @@ class Programs:
                 difference, size, _ = squares(problem, lattice, view._compute(trainer.model(params), lattice, since), true)
                 return jnp.sqrt(difference / size)
 
-            self._error = jax.jit(error if self.seeds is None else jax.vmap(error, in_axes=(0, None, None, None)))
+            each = error if self.seeds is None else jax.vmap(error, in_axes=(0, None, None, None))
+            self._error = jax.jit(each, compiler_options=seldom())
         return self._error
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from .calling import call, parameters, values_of
+from .compiling import seldom
 from .domain import Lattice, Points, quadrature
 from .errors import InputError, listed, nearest
 from .fields import Field, Key, Source
@@ -75,7 +76,8 @@ class View:
         self.problem, self.recipe, self.model, self.since = problem, recipe, model, since
         self._expressions = expressions
         self._needs = self._trace()
-        self._evaluate = eqx.filter_jit(self._compute)
+        # its stub does not have what it hands on to jax.jit
+        self._evaluate = eqx.filter_jit(self._compute, compiler_options=seldom())  # pyright: ignore[reportCallIssue]
 
     def _trace(self) -> frozenset[Key]:
         """What the operator needs, found by running it on nothing; refuses what cannot be evaluated."""

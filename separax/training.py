@@ -34,6 +34,7 @@ from jax.flatten_util import ravel_pytree
 from jax.interpreters import partial_eval
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .compiling import Options, often, seldom
 from .domain import Uniform
 from .layers import Layers
 from .loss import Given, Loss, Model
@@ -43,11 +44,6 @@ from .weights import Residuals
 
 ROUND = 100  # steps between two syncs with the host
 UNSEEN = 2**30  # a number that no draw of a run reaches
-# a solve takes few steps: trying out kernels for them takes longer than they do
-QUICKLY: dict[str, str | bool] = {"xla_gpu_autotune_level": "0"}
-# kernels written for a step's own products take a fifth less time; of wide ones trying them out takes minutes (one NVIDIA H200)
-FROM_LIBRARY: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
-WIDE = 200  # columns of all components together
 HELD = 20_000  # steps of history a launch can hold
 
 
@@ -116,7 +112,7 @@ class Trainer:
     def _jit(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """One of our functions for all seeds, compiled once however often it is called."""
         if function.__name__ not in self._jitted:
-            self._jitted[function.__name__] = jax.jit(self._each(function))
+            self._jitted[function.__name__] = jax.jit(self._each(function), compiler_options=seldom())
         return self._jitted[function.__name__]
 
     def _once(self, function: Callable[..., TrainState], argument: Any) -> TrainState:
@@ -330,16 +326,14 @@ class Trainer:
         started = time.perf_counter()
         launch = self._launch if self.seeds is None else jax.vmap(self._launch, in_axes=(0, None))
         lowered = jax.jit(launch, donate_argnums=0).lower(state, jnp.zeros((), jnp.int32))
-        program = lowered.compile(self._options() if jax.default_backend() == "gpu" else None)
+        program = lowered.compile(self._options())
         return Compiled(program, time.perf_counter() - started, memory(program))
 
-    def _options(self) -> dict[str, str | bool] | None:
-        """How XLA should compile for a GPU."""
+    def _options(self) -> Options:
         if self.stage.optimiser.solves:
-            return QUICKLY
+            return seldom()
         model = jax.eval_shape(lambda key: self.model(self._init(key, {}, None).model), jax.random.key(0))
-        wide = model.network.body.out.weight.shape[-1] > WIDE
-        return FROM_LIBRARY if wide else None
+        return often(model.network.body.out.weight.shape[-1])
 
 
 @dataclass(frozen=True)
