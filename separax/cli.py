@@ -28,7 +28,7 @@ Problem = Annotated[str, typer.Argument(help="A problem of the catalogue; `separ
 RecipeName = Annotated[str, typer.Option("--recipe", help="best, or paper to follow the paper.")]
 Network = Annotated[str | None, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.", show_default="the recipe's")]
 Points = Annotated[int | None, typer.Option(help="Points per axis.", show_default="the recipe's")]
-Precision = Annotated[str | None, typer.Option(help="float32 or float64.", show_default="the recipe's")]
+Precision = Annotated[str | None, typer.Option(help="float32, float64 or tf32.", show_default="the recipe's")]
 
 
 def prepared(

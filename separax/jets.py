@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .separable import PRECISION, add_up
+from .separable import PRECISION, add_up, product
 
 Jet = Float[Array, "*batch order points features"]
 
@@ -102,7 +102,7 @@ def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[A
     if inputs == 1:  # a plain coordinate: an outer product, cheaper than a matrix product of inner dimension one
         out = jet * weight[..., None, :, :]
     else:
-        flat = jnp.matmul(jet.reshape(*batch, order * points, inputs), weight, precision=PRECISION)
+        flat = product(jet.reshape(*batch, order * points, inputs), weight)
         out = flat.reshape(*batch, order, points, weight.shape[-1])
     return jnp.concatenate([out[..., :1, :, :] + bias[..., None, None, :], out[..., 1:, :, :]], axis=-3)
 

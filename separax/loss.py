@@ -244,7 +244,7 @@ class Loss:
         if not isinstance(source, SeparableSource) or not isinstance(place, Lattice) or len(place.axes) == 1:
             return False
         # float64 runs go where squares of float64 cannot follow, and float32 ones need them: both keep the lattice otherwise
-        return self.problem.shape is None and self.recipe.precision == "float32" and jnp.result_type(float) == jnp.float64
+        return self.problem.shape is None and self.recipe.dtype == jnp.float32 and jnp.result_type(float) == jnp.float64
 
     def _pays(self, gram_work: float, lattice_work: float) -> bool:
         # measured on one NVIDIA H200: an operation on a lattice takes two to four times one on a Gram matrix, because the

@@ -22,7 +22,7 @@ STEPS = 20_000
 FUNCTIONS_PER_POINT = 0.8
 LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
 TIME = "t"
-PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64}
+PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64, "tf32": jnp.float32}
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Recipe:
         emphasis: factor of every condition (but not of `Data`) against the residuals. Conditions choose among the many functions that make a
             residual small, so they come first; at 1, as the paper has it, training may settle on one of the others.
         weights: factors of loss terms by name, on top of the conditions' own weights.
-        precision: "float32" (with full-precision products) or "float64".
+        precision: "float32" (with full-precision products), "float64", or "tf32": float32 with products of ten bits on GPUs.
         causal: `Causal()` weighs residuals so that early times are solved before late ones; read its notice. None: they count alike.
     """
 

@@ -9,10 +9,12 @@ is made only when it is asked for, and then by one matrix product wherever the t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import equinox as eqx
@@ -27,9 +29,26 @@ from .errors import DerivativeError, InputError, listed, whole
 
 # On a GPU a float32 product is done in TF32 (10 bits) unless full precision is asked for, and residuals feel it.
 PRECISION = lax.Precision.HIGHEST
+# The products of a training step, which a recipe may want in TF32 all the same; what is traced inside of `rounded` has them so.
+_of_a_step: ContextVar[lax.Precision] = ContextVar("precision of a step's products", default=PRECISION)
 
 Orders = tuple[int, ...]  # how often to differentiate along each axis
 Terms = Mapping[Orders, Any]  # a linear differential operator: Σ coefficient · ∂^orders
+
+
+@contextlib.contextmanager
+def rounded(precision: str) -> Iterator[None]:
+    """Inside, the products of a step are those of a recipe's precision."""
+    token = _of_a_step.set(lax.Precision.DEFAULT if precision == "tf32" else PRECISION)
+    try:
+        yield
+    finally:
+        _of_a_step.reset(token)
+
+
+def product(a: Array, b: Array) -> Array:
+    """A matrix product of a training step."""
+    return jnp.matmul(a, b, precision=_of_a_step.get())
 
 
 def in_own_precision(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,7 +297,7 @@ def merge(parts: Sequence[tuple[Separable, Terms]], once: Once | None = None) ->
             for head, by_tail in heads.items():
                 left.append(_side(once, u, 0, split, {head: 1.0}))
                 right.append(_side(once, u, split, len(shape), by_tail))
-    return jnp.matmul(jnp.concatenate(left, 1), jnp.concatenate(right, 1).T, precision=PRECISION).reshape(shape)
+    return product(jnp.concatenate(left, 1), jnp.concatenate(right, 1).T).reshape(shape)
 
 
 def group(terms: Terms, split: int) -> tuple[dict[Orders, dict[Orders, Any]], dict[Orders, dict[Orders, Any]]]:

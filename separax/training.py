@@ -40,6 +40,7 @@ from .layers import Layers
 from .loss import Given, Loss, Model
 from .networks import matrices
 from .recipe import LOOK
+from .separable import rounded
 from .weights import Residuals
 
 ROUND = 100  # steps between two syncs with the host
@@ -212,7 +213,8 @@ class Trainer:
     # --- the compiled part -------------------------------------------------------------------------------------
 
     def _value(self, params: Any, places: Any, given: Given) -> tuple[Array, Array]:
-        terms = self.loss(self.model(params), places, given)
+        with rounded(self.loss.recipe.precision):
+            terms = self.loss(self.model(params), places, given)
         return self.loss.total(terms), terms
 
     def _followed(self, params: Any, places: Any, given: Given, tolerance: Array | None) -> tuple[Array, tuple[Array, Any]]:
@@ -222,7 +224,8 @@ class Trainer:
             total, terms = self._value(params, places, given)
             return total, (jnp.append(terms, total), None)
         size = jnp.asarray(causal.tolerances, self.loss.recipe.dtype)[tolerance]
-        terms, weighed, least = self.loss.causal(self.model(params), places, given, size)
+        with rounded(self.loss.recipe.precision):
+            terms, weighed, least = self.loss.causal(self.model(params), places, given, size)
         record = jnp.append(terms, self.loss.total(terms))
         return self.loss.total(weighed), (record, causal.advanced(tolerance, least))
 

@@ -363,7 +363,7 @@ def test_one_number_of_points_per_axis():
 
 @pytest.mark.parametrize("precision", ["float16", "double", 64, None, np.float32, np.dtype("float32")])
 def test_precision(precision):
-    refused(lambda: sx.Recipe(precision=precision), "precision", "float32, float64", repr(precision))
+    refused(lambda: sx.Recipe(precision=precision), "precision", "float32, float64, tf32", repr(precision))
 
 
 @pytest.mark.parametrize("network", ["spinn", sx.SPINN, None, 3])

@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 import separax as sx
 from separax.bench import PaperLoss
+from separax.catalogue import find
 from separax.loss import Known, Loss, Model
 from separax.training import Trainer
 
@@ -482,3 +483,31 @@ def test_a_term_on_several_faces_of_a_large_network_keeps_the_lattice():
     loss, model, places = build(problem, how)
     sources = loss.sources(model.network, places)
     assert all(loss._squares(*each, Known(model.unknowns, {})) is None for each in zip(problem.terms, places[1:], sources[1:]))
+
+
+def products_of_a_step(problem, precision):
+    """The precisions of all float32 products in the gradient of a loss."""
+    recipe = sx.Recipe(sx.SPINN(rank=4, width=8, depth=2), 6, precision=precision)
+    with jax.enable_x64(True):
+        trainer = Trainer(Loss(problem, recipe))
+        state = trainer.init(jax.random.key(0))
+
+        def value(params):
+            return trainer._value(params, trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32)), {})[0]
+
+        found, waiting = set(), [jax.make_jaxpr(jax.grad(value))(state.model).jaxpr]
+    while waiting:
+        for equation in waiting.pop().eqns:
+            waiting += [getattr(p, "jaxpr", p) for p in equation.params.values() if hasattr(getattr(p, "jaxpr", p), "eqns")]
+            if equation.primitive.name == "dot_general" and equation.invars[0].aval.dtype == jnp.float32:
+                found.add(equation.params["precision"])
+    return found
+
+
+@pytest.mark.parametrize("name", ["diffusion", "helmholtz"])
+def test_products_are_rounded_only_where_that_was_asked_for(name):
+    problem = find(name).make("paper")[0]
+    highest, default = ((p, p) for p in (jax.lax.Precision.HIGHEST, jax.lax.Precision.DEFAULT))
+    assert products_of_a_step(problem, "float32") == {highest}
+    assert products_of_a_step(problem, "tf32") == {default}
+    assert not products_of_a_step(problem, "float64")

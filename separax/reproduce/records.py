@@ -22,7 +22,7 @@ from .published import published
 Record = dict[str, Any]
 SCHEMA = 1
 STATUSES = ("done", "timed", "skipped")
-PRECISIONS = ("float32", "float64")
+PRECISIONS = ("float32", "float64", "tf32")
 MOST_CURVE_STEPS = 200
 
 
