@@ -21,6 +21,7 @@ import numpy as np
 
 from .loss import TIME
 from .networks import SeparableNetwork
+from .separable import add_up
 from .solution import Solution
 
 EXACT = 1e-13  # relative: smaller columns are rounding
@@ -95,6 +96,30 @@ def joined(parts: Sequence[Tucker], along: int) -> list[Tucker]:
         Tucker([part.factors[axis] @ (f @ turn) if axis == along else shared[axis] for axis in axes], core)
         for part, f in zip(parts, flat)
     ]
+
+
+def shortened(parts: Sequence[Tucker], tolerance: float) -> list[Tucker]:
+    """What `joined` made, without the last columns: along each axis they add less than `tolerance` of the whole."""
+    core = parts[0].core
+    allowed = tolerance * float(np.linalg.norm(core))
+    ranks = []
+    for axis in range(core.ndim):
+        left = np.sqrt(np.cumsum(np.sum(unfolded(core, axis) ** 2, 1)[::-1])[::-1])  # [n]: the size of all but n columns
+        ranks.append(max(1, int(np.sum(left > allowed))))
+    core = core[tuple(map(slice, ranks))]
+    return [Tucker([f[..., :rank] for f, rank in zip(part.factors, ranks)], core) for part in parts]
+
+
+def summed(parts: Sequence[Tucker]) -> Tucker:
+    """A sum of functions without derivatives, sampled in the same rows, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    bases, triangles = [], []
+    for each in zip(*(part.factors for part in parts)):
+        basis, triangle = np.linalg.qr(np.concatenate([f[0] for f in each], 1))
+        bases.append(basis[None])
+        triangles.append(np.split(triangle, np.cumsum([f.shape[-1] for f in each])[:-1], axis=1))
+    return Tucker(bases, add_up(times(p.core, dict(enumerate(own))) for p, own in zip(parts, zip(*triangles))))
 
 
 def times(core: np.ndarray, matrices: Mapping[int, np.ndarray]) -> np.ndarray:

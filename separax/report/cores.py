@@ -22,7 +22,7 @@ from .series import Array, Kept, Outputs, Scales
 if TYPE_CHECKING:
     from ..solution import Solution
 
-TOLERANCES = 10.0 ** np.arange(-7, 0.1, 0.25)  # of the largest value, in the mean; the first with which it all fits is taken
+TOLERANCES = 10.0 ** np.arange(-7, 0.01, 0.125)  # of the largest value, in the mean; the first with which it all fits is taken
 
 Left = dict[Any, np.ndarray]  # what is left out by keeping n = 0, 1, … of something, relative to the largest value
 
