@@ -21,7 +21,6 @@ import numpy as np
 
 from .loss import TIME
 from .networks import SeparableNetwork
-from .separable import add_up
 from .solution import Solution
 
 EXACT = 1e-13  # relative: smaller columns are rounding
@@ -45,13 +44,18 @@ def has_core(network: Any) -> bool:
     return math.prod(rank + more for rank in network.merge.ranks) <= MOST_CORE
 
 
+def in_double(window: Solution, coordinates: Sequence[np.ndarray]) -> tuple[Any, tuple[Any, ...]]:
+    """The network of a window and the coordinates as it counts them, in float64 whatever the precision of the training was: what
+    rounding adds to a column has no short series. Inside `jax.enable_x64`."""
+    network = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, window.model.network)
+    at = zip(window.problem.box.axes, coordinates)
+    return network, tuple(jnp.asarray(c - (window.since if axis == TIME else 0.0)) for axis, c in at)
+
+
 def columns(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> list[Tucker]:
-    """The columns of a network with a core and their derivatives up to `order`, by component; what is built in comes last. In float64
-    whatever the precision of the training was: what rounding adds to a column has no short series."""
+    """The columns of a network with a core and their derivatives up to `order`, by component; what is built in comes last."""
     with jax.enable_x64(True):
-        network: Any = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, window.model.network)
-        at = zip(window.problem.box.axes, coordinates)
-        own = tuple(jnp.asarray(c - (window.since if axis == TIME else 0.0)) for axis, c in at)
+        network, own = in_double(window, coordinates)
         found, known = jax.tree.map(np.asarray, _columns(network, own, order))
     cores = np.asarray(network.core, np.float64)
     if known is None:
@@ -74,7 +78,7 @@ def joined(parts: Sequence[Tucker], along: int) -> list[Tucker]:
     """The same functions with one core for all and the same columns on every axis but `along`, orthonormal in their rows and by
     decreasing size; those of `along` are orthonormal over the rows of all parts together."""
     axes = range(parts[0].core.ndim)
-    triangles = [[np.linalg.qr(f[0], mode="r") for f in part.factors] for part in parts]
+    triangles = [[_triangle(f[0]) for f in part.factors] for part in parts]
     rows = sum(len(own[along]) for own in triangles)
     most = int((MOST_CORE / rows) ** (1 / max(1, len(axes) - 1)))
     shared: dict[int, np.ndarray] = {}
@@ -119,7 +123,8 @@ def summed(parts: Sequence[Tucker]) -> Tucker:
         basis, triangle = np.linalg.qr(np.concatenate([f[0] for f in each], 1))
         bases.append(basis[None])
         triangles.append(np.split(triangle, np.cumsum([f.shape[-1] for f in each])[:-1], axis=1))
-    return Tucker(bases, add_up(times(p.core, dict(enumerate(own))) for p, own in zip(parts, zip(*triangles))))
+    cores = [times(part.core, dict(enumerate(own))) for part, own in zip(parts, zip(*triangles))]
+    return Tucker(bases, np.sum(cores, axis=0))
 
 
 def times(core: np.ndarray, matrices: Mapping[int, np.ndarray]) -> np.ndarray:
@@ -135,7 +140,12 @@ def unfolded(core: np.ndarray, axis: int) -> np.ndarray:
 
 def _left(core: np.ndarray, axis: int) -> np.ndarray:
     """What stands left of orthonormal rows in the (very wide) unfolding along an axis."""
-    return np.linalg.qr(unfolded(core, axis).T, mode="r").T
+    return _triangle(unfolded(core, axis).T).T
+
+
+def _triangle(matrix: np.ndarray) -> np.ndarray:
+    """The matrix in terms of an orthonormal basis of its columns."""
+    return np.asarray(np.linalg.qr(matrix, mode="r"))
 
 
 def _number(sizes: np.ndarray) -> int:

@@ -397,6 +397,11 @@ class SeparableNetwork(eqx.Module):
     core: Float[Array, "components ..."] | None
     lift: Lift | None = eqx.field(static=True, default=None)  # what is known of the fields; not trained
 
+    @property
+    def rank(self) -> int:
+        """Products in the plain sum that this is."""
+        return self.merge.rank + (0 if self.lift is None else self.lift.rank)
+
     def jets(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points rank"], ...]:
         """Per axis: every component's factors and their derivatives up to `order`. However the axes meet, these are the factors of a
         plain sum of products; those of what is known come last."""

@@ -144,7 +144,7 @@ def measured(
         places = {a: low + (s + 1) * (high - low) / 2 for a, s, (low, high) in zip(box.axes, at, ends)}
         jets = jets_at(window, list(places.values()), order)
         true = {k: np.sum(np.prod([jets[axis][k[0], o] for axis, o in enumerate(k[1])], axis=0), axis=1) for k in keys}
-        ours = {k: held.derivative(number, k, at) for k in keys}
+        ours = {k: held.derivative(number, k, list(at)) for k in keys}
         for name, output in outputs.items():
             off = sum(c * (true[key] - ours[key]) for key, c in output.terms.items())
             errors.append(np.max(np.abs(off)) / scales[name])

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from scipy.fft import dct
 
+from ..compact import in_double
 from ..fields import Key
-from ..loss import TIME
 from ..networks import SeparableNetwork
 
 if TYPE_CHECKING:
@@ -85,13 +84,10 @@ def through(values: np.ndarray) -> np.ndarray:
 
 
 def jets_at(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> list[np.ndarray]:
-    """Per axis the factors (components, orders, points, rank), in float64 whatever the precision of the training was: what
-    rounding adds to a factor has no short series."""
-    at = window.problem.box.axes
+    """Per axis the factors (components, orders, points, rank) of the plain sum of products that any separable network is."""
     with jax.enable_x64(True):
-        model: Any = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, window.model)
-        own = tuple(jnp.asarray(c - (window.since if a == TIME else 0.0)) for a, c in zip(at, coordinates))
-        return [np.asarray(jet) for jet in _jets(model.network, own, order)]
+        network, own = in_double(window, coordinates)
+        return [np.asarray(jet) for jet in _jets(network, own, order)]
 
 
 @eqx.filter_jit

@@ -68,7 +68,7 @@ def _plain(solution: Solution) -> dict[str, np.ndarray]:
 
 
 @eqx.filter_jit
-def _sampled(network: SeparableNetwork, place: Lattice, sums: tuple[tuple[tuple[Key, float], ...], ...]) -> list[list[Array]]:
+def _sampled(network: Any, place: Lattice, sums: tuple[tuple[tuple[Key, float], ...], ...]) -> list[list[Array]]:
     """By sum the columns of each axis. Compiled once for all windows."""
     (source,) = sources(network, [place], [{key for terms in sums for key, _ in terms}])
     assert isinstance(source, SeparableSource)
