@@ -88,6 +88,7 @@ class Programs:
         self._trainers = {0: trainer}
         self._launches: dict[int, Compiled] = {}
         self._error: Callable[..., Array] | None = None
+        self._evaluate: Callable[..., dict[str, Array]] | None = None
 
     def trainer(self, stage: int) -> Trainer:
         if stage not in self._trainers:
@@ -100,6 +101,12 @@ class Programs:
             return self._launches[stage], 0.0
         self._launches[stage] = found = self.trainer(stage).compile(state)
         return found, found.seconds
+
+    def share(self, solution: Solution) -> Solution:
+        """The solution, evaluated by the program of the first one: windows and seeds differ in their parameters alone."""
+        self._evaluate = self._evaluate or solution._evaluate
+        solution._evaluate = self._evaluate
+        return solution
 
     def error(self, trainer: Trainer, model: Model, names: Sequence[str]) -> Callable[..., Array]:
         """The relative L2 error as a function of parameters, a lattice, true values there and the start of a window."""
@@ -288,7 +295,7 @@ class Session:
             np.array([step for step, _ in self.errors], int),
             np.array([self._one(error, i) for _, error in self.errors], float),
         )
-        return Solution(
+        found = Solution(
             self.window.problem,
             self.loss.recipe,
             self.trainer.model(self._one(self.state.best, i)),
@@ -302,6 +309,7 @@ class Session:
             run_dir=self.run.path if self.run is not None else None,
             since=self.window.since,
         )
+        return self.programs.share(found)
 
     def _found(self) -> Solution | Ensemble:
         solutions = [self._solution(i) for i in range(len(self.seeds))]

@@ -413,13 +413,16 @@ class Solution(View):
 
         `reference` is the problem's own, a function like it, or an array (by field a dict) on the given lattice.
         """
-        difference, size, _ = self._sums(reference, field, coordinates)
-        return math.sqrt(difference / size) if size else math.inf
+        return self.errors(reference, field, **coordinates)[0]
 
     def rmse(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> float:
         """Root of the mean squared difference from the reference."""
-        difference, _, number = self._sums(reference, field, coordinates)
-        return math.sqrt(difference / number)
+        return self.errors(reference, field, **coordinates)[1]
+
+    def errors(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> tuple[float, float]:
+        """`relative_l2` and `rmse`, from one evaluation."""
+        difference, size, number = self._sums(reference, field, coordinates)
+        return math.sqrt(difference / size) if size else math.inf, math.sqrt(difference / number)
 
     def _sums(self, reference: Any, field: str | None, coordinates: Mapping[str, Any]) -> tuple[float, float, int]:
         problem = self.problem

@@ -43,9 +43,11 @@ from .weights import Residuals
 
 ROUND = 100  # steps between two syncs with the host
 UNSEEN = 2**30  # a number that no draw of a run reaches
-QUICKLY: dict[str, str | bool] = {
-    "xla_gpu_autotune_level": "0"
-}  # a solve takes few steps: trying out kernels for them takes longer than they do
+# a solve takes few steps: trying out kernels for them takes longer than they do
+QUICKLY: dict[str, str | bool] = {"xla_gpu_autotune_level": "0"}
+# kernels written for a step's own products take a fifth less time; of wide ones trying them out takes minutes (one NVIDIA H200)
+FROM_LIBRARY: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
+WIDE = 200  # columns of all components together
 HELD = 20_000  # steps of history a launch can hold
 
 
@@ -328,8 +330,16 @@ class Trainer:
         started = time.perf_counter()
         launch = self._launch if self.seeds is None else jax.vmap(self._launch, in_axes=(0, None))
         lowered = jax.jit(launch, donate_argnums=0).lower(state, jnp.zeros((), jnp.int32))
-        program = lowered.compile(QUICKLY if self.stage.optimiser.solves and jax.default_backend() == "gpu" else None)
+        program = lowered.compile(self._options() if jax.default_backend() == "gpu" else None)
         return Compiled(program, time.perf_counter() - started, memory(program))
+
+    def _options(self) -> dict[str, str | bool] | None:
+        """How XLA should compile for a GPU."""
+        if self.stage.optimiser.solves:
+            return QUICKLY
+        model = jax.eval_shape(lambda key: self.model(self._init(key, {}, None).model), jax.random.key(0))
+        wide = model.network.body.out.weight.shape[-1] > WIDE
+        return FROM_LIBRARY if wide else None
 
 
 @dataclass(frozen=True)
