@@ -397,6 +397,11 @@ class SeparableNetwork(eqx.Module):
     core: Float[Array, "components ..."] | None
     lift: Lift | None = eqx.field(static=True, default=None)  # what is known of the fields; not trained
 
+    @property
+    def rank(self) -> int:
+        """Products in the plain sum that this is."""
+        return self.merge.rank + (0 if self.lift is None else self.lift.rank)
+
     def jets(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points rank"], ...]:
         """Per axis: every component's factors and their derivatives up to `order`. However the axes meet, these are the factors of a
         plain sum of products; those of what is known come last."""
@@ -406,7 +411,11 @@ class SeparableNetwork(eqx.Module):
         return tuple(jnp.concatenate(both, -1) for both in zip(own, self.lift.jets(coordinates, order)))
 
     def trained(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points rank"], ...]:
-        """`jets` of what the weights make, from one pass over N·d coordinates.
+        """`jets` of what the weights make."""
+        return self.merge.columns(self.unmerged(coordinates, order), self.core)
+
+    def unmerged(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points columns"], ...]:
+        """Per axis the columns that the merge joins, with their derivatives, from one pass over N·d coordinates.
 
         Axes may have different numbers of points: the shorter ones are filled up for the pass and cut afterwards.
         """
@@ -418,7 +427,7 @@ class SeparableNetwork(eqx.Module):
             features = jets.multiply(features, jnp.repeat(envelopes, widest, axis=-1))
         features = jets.derivatives(features).reshape(*features.shape[:-1], self.components, widest)
         each = zip(features, coordinates, self.merge.ranks)
-        return self.merge.columns([jnp.moveaxis(f[:, : len(c), :, :rank], -2, 0) for f, c, rank in each], self.core)
+        return tuple(jnp.moveaxis(f[:, : len(c), :, :rank], -2, 0) for f, c, rank in each)
 
     def _encoded(self, filled: Sequence[Array], order: int) -> Jet:
         widest = max(axis.inputs for axis in self.axes)

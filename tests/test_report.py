@@ -14,7 +14,7 @@ from untrained import untrained, untrained_march
 import separax as sx
 from separax.catalogue import CATALOGUE
 from separax.cli import app
-from separax.report import animation, factors, figures
+from separax.report import animation, factors, figures, series
 from separax.report.comparison import write_comparison
 from separax.report.equation import equation
 from separax.report.mathml import mathml
@@ -215,7 +215,7 @@ def test_series_that_do_not_fit_are_shortened_and_say_by_how_much(solution, monk
     exactly = factors.payload(solution)
     assert exactly["error"] < 1e-6
     size = len(exactly["numbers"])
-    monkeypatch.setattr(factors, "MOST_NUMBERS", 100)
+    monkeypatch.setattr(series, "MOST_NUMBERS", 100)
     shorter = factors.payload(solution)
     assert len(shorter["numbers"]) < size
     assert len(shorter["numbers"]) <= 100 * 4 * 4 / 3 + 4

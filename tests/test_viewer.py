@@ -1,5 +1,6 @@
 """The report's page, opened in a browser: it draws, it answers, and what it says is the solution."""
 
+import itertools
 import shutil
 
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")]
 
 SMALL = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6, steps=50)
+CORE = sx.Recipe(sx.SPINN(rank={"t": 3, "x": 4, "y": 5, "z": 4}, width=8, depth=1, merge="tucker"), points=6, steps=50)
 EVIL = "<script>window.evil = true</script>"
 
 
@@ -46,10 +48,29 @@ def disc():
     )
 
 
+def spectral(*axes):
+    """A stream function, the vorticity of its flow, and the speed."""
+    return sx.Problem(
+        sx.Box(**{a: {"t": (0.5, 2), "x": (0, 2 * np.pi), "y": (-1, 1)}[a] for a in axes}),
+        lambda psi: psi.xx + psi.yy,
+        [sx.Periodic("x"), sx.Dirichlet(0, on="y")],
+        fields=("psi",),
+        derived={"w": lambda psi: 0.3 - psi.xx - psi.yy, "speed": lambda psi: np.sqrt(psi.x**2 + psi.y**2)},
+    )
+
+
+def all_products(functions):
+    network = sx.SPINN(rank=functions, depth=0, body="mlp", functions=functions, frequencies=4, merge="tucker")
+    return sx.Recipe(network, 6, precision="float64")
+
+
 @pytest.fixture(scope="module")
 def solutions():
     return {
         "system": untrained_march(system(), SMALL, windows=2),
+        "system with cores": untrained_march(system(), CORE, windows=3),
+        "two axes with a core": untrained(spectral("x", "y"), all_products({"x": 9, "y": 12})),
+        "march with a core": untrained_march(spectral("t", "x", "y"), all_products({"t": 4, "x": 9, "y": 12}), windows=4),
         "disc": sx.solve(disc(), SMALL, progress=False),
         "pointwise": untrained(disc(), sx.Recipe(sx.PINN(width=8, depth=1))),
     }
@@ -114,43 +135,64 @@ def said(page):
     return float(value.split("=")[1]), page.evaluate("separaxViewer.point"), where
 
 
-def test_values_are_those_of_the_solution(opened, solutions):
-    page, solution = opened("system"), solutions["system"]
-    points = np.random.default_rng(0).uniform(0, 1, (40, 4)) * [1, 2, 2, 4] + [0, -1, 0, -2]
-    points[0, 0] = solution.edges[1]  # where two windows meet, the first one counts
-    true = solution.at(points)
-    outputs = page.evaluate("separaxViewer.factors.outputs.map((o) => o.name)")
-    assert outputs == ["u", "v", "w", "speed", "mixed"]
+def test_every_output_is_there(opened):
+    page = opened("system")
+    assert page.evaluate("separaxViewer.factors.outputs.map((o) => o.name)") == ["u", "v", "w", "speed", "mixed"]
     assert "not computed point by point: rest." in page.locator("section.interactive p.note").first.inner_text()
-    for i, name in enumerate(outputs):
+
+
+@pytest.mark.parametrize("name", ["system", "system with cores", "two axes with a core", "march with a core"])
+def test_values_are_those_of_the_solution(opened, solutions, name):
+    page, solution = opened(name), solutions[name]
+    ends = np.array([solution.problem.box[a] for a in solution.problem.box.axes])
+    points = np.random.default_rng(0).uniform(*ends.T, (40, len(ends)))
+    if hasattr(solution, "edges"):
+        points[0, 0] = solution.edges[1]  # where two windows meet, the first one counts
+    true = solution.at(points)
+    for i, output in enumerate(page.evaluate("separaxViewer.factors.outputs.map((o) => o.name)")):
         found = page.evaluate(
             "([i, points]) => points.map((p) => separaxViewer.factors.value(separaxViewer.factors.outputs[i], p))",
             [i, points.tolist()],
         )
-        np.testing.assert_allclose(found, true[name], atol=1e-5 * float(np.max(np.abs(true[name]))))
+        np.testing.assert_allclose(found, true[output], atol=1e-5 * float(np.max(np.abs(true[output]))))
 
 
-@pytest.mark.parametrize(("across", "up"), [(1, 3), (3, 1), (0, 2), (2, 0)])
-def test_slices_and_lines_agree_with_the_solution(opened, solutions, across, up):
-    page, solution = opened("system"), solutions["system"]
-    held = {"t": 0.7, "x": 0.3, "y": 1.1, "z": -0.4}
-    names = list(held)
+HELD = {"t": 0.7, "x": 0.3, "y": 0.9, "z": -0.4}
+
+
+@pytest.mark.parametrize(
+    ("name", "across", "up"),
+    [
+        *itertools.product(["system", "system with cores"], "xt", "zy"),
+        ("system", "z", "x"),
+        ("system with cores", "y", "t"),
+        ("two axes with a core", "x", "y"),
+        ("two axes with a core", "y", "x"),
+        ("march with a core", "x", "y"),
+        ("march with a core", "t", "y"),
+        ("march with a core", "x", "t"),
+    ],
+)
+def test_slices_and_lines_agree_with_the_solution(opened, solutions, name, across, up):
+    page, solution = opened(name), solutions[name]
     box = solution.problem.box
-    shown = {names[i]: np.linspace(*box[names[i]], 256) for i in (across, up)}
-    planes, lines = solution(**{**held, **shown}), solution(**{**held, names[across]: shown[names[across]]})
-    for number, name in ((2, "w"), (4, "mixed")):
+    held = {a: HELD[a] for a in box.axes}
+    shown = {a: np.linspace(*box[a], 256) for a in (across, up)}
+    planes, lines = solution(**{**held, **shown}), solution(**{**held, across: shown[across]})
+    for output in ("w", "mixed" if "mixed" in planes else "speed"):
         slice_, line = page.evaluate(
-            """([number, across, up, point]) => {
+            """([name, across, up, point]) => {
                 const { factors } = separaxViewer;
-                const out = factors.slice(factors.outputs[number], across, up, point, new Float32Array(GRID * GRID));
-                return [Array.from(out.filter((_, i) => i % 7 === 0)), Array.from(factors.line(factors.outputs[number], across, point))];
+                const output = factors.outputs.find((o) => o.name === name);
+                const out = factors.slice(output, across, up, point, new Float32Array(GRID * GRID));
+                return [Array.from(out.filter((_, i) => i % 7 === 0)), Array.from(factors.line(output, across, point))];
             }""",
-            [number, across, up, list(held.values())],
+            [output, box.index(across), box.index(up), list(held.values())],
         )
-        true = np.asarray(planes[name] if across < up else planes[name].T)
+        true = np.asarray(planes[output] if box.index(across) < box.index(up) else planes[output].T)
         scale = float(np.max(np.abs(true)))
         np.testing.assert_allclose(slice_, true.ravel()[::7], atol=1e-5 * scale)
-        np.testing.assert_allclose(line, lines[name], atol=1e-5 * scale)
+        np.testing.assert_allclose(line, lines[output], atol=1e-5 * scale)
 
 
 def test_operations_mean_the_same_here_and_there(opened):
@@ -199,8 +241,9 @@ def coloured(page):
     )
 
 
-def test_an_iso_surface_lies_on_its_level(opened, solutions):
-    page = opened("system")
+@pytest.mark.parametrize("kind", ["system", "system with cores"])
+def test_an_iso_surface_lies_on_its_level(opened, solutions, kind):
+    page = opened(kind)
     level = page.get_by_label("level", exact=True)
     assert not level.is_visible()
     page.get_by_role("slider", name="t", exact=True).fill("0.9")
@@ -213,7 +256,7 @@ def test_an_iso_surface_lies_on_its_level(opened, solutions):
         for value, number, vertices in found:
             assert number > 300
             assert set(vertices[:, 0]) == {0.9}
-            true = np.asarray(solutions["system"].at(vertices)[name])
+            true = np.asarray(solutions[kind].at(vertices)[name])
             assert np.abs(true - value).max() < 2e-3 * scale
     assert found[0][0] == pytest.approx(page.evaluate("separaxViewer.state.level"))
 

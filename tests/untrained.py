@@ -10,10 +10,10 @@ from separax.marched import Marched
 from separax.solution import History, Solution, Timing
 
 
-def untrained(problem, recipe, seed=0, since=0.0, steps=10):
-    """As `solve` gives it, after no training at all."""
+def untrained(problem, recipe, seed=0, since=0.0, steps=10, first=None):
+    """As `solve` gives it, after no training at all. Networks of a march are all built for its `first` window."""
     with jax.enable_x64(True):
-        model = Model.build(problem, recipe, jax.random.key(seed))
+        model = Model.build(first or problem, recipe, jax.random.key(seed))
     at = np.arange(steps)
     losses = {name: np.exp(-at / (i + 2)) for i, name in enumerate(problem.names)}
     history = History(at, losses, sum(losses.values()), at[::2], 0.5 ** at[::2])
@@ -25,7 +25,7 @@ def untrained(problem, recipe, seed=0, since=0.0, steps=10):
 def untrained_march(problem, recipe, windows):
     edges = np.linspace(*problem.box["t"], windows + 1)
     parts = [
-        untrained(problem.during(low, high), recipe, seed=i, since=low - edges[0])
+        untrained(problem.during(low, high), recipe, seed=i, since=low - edges[0], first=problem.during(*edges[:2]))
         for i, (low, high) in enumerate(itertools.pairwise(edges))
     ]
     return Marched.joined(problem, recipe, parts, edges, None)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..networks import SeparableNetwork
 from ..recipe import Recipe
 from ..solution import Ensemble, Solution
 from . import charts, cuts, factors, figures
@@ -213,7 +214,8 @@ def _panels(found: list[cuts.Picture]) -> str:
 
 def factor_section(solution: Solution, field: str) -> str:
     """The largest products of a field, factor by factor."""
-    if not factors.is_separable(solution):
+    network = solution.model.network
+    if not isinstance(network, SeparableNetwork):
         return ""
     fields = solution.problem.fields
     field = field if field in fields else fields[0]
@@ -222,12 +224,11 @@ def factor_section(solution: Solution, field: str) -> str:
     for axis, (x, values) in curves.items():
         series = [Series(f"product {j + 1}", x, values[:, j]) for j in range(values.shape[1])]
         out.append(charts.chart(series, axis, "factor", title=f"Factors along {axis}", named=False, width=charts.NARROW))
-    rank = solution.model.network.body.out.weight.shape[-1] // len(fields)
     first = ", of the first window of time" if len(factors.windows_of(solution)) > 1 else ""
     terms = " + ".join(f"{escape(charts.number(s))} Π f<sub>{j + 1}</sub>" for j, s in enumerate(sizes))
     key = charts.legend([(j, f"product {j + 1}, size {charts.number(s)}") for j, s in enumerate(sizes)])
     note = (
-        f"{escape(field)} is a sum of {rank} products of one-dimensional functions{first}. The {len(sizes)} largest, each function scaled"
+        f"{escape(field)} is a sum of {network.rank} products of one-dimensional functions{first}. The {len(sizes)} largest, each function scaled"
         f" to at most one: {escape(field)} = {terms} + …"
     )
     return f'<h2>Factors</h2><p class="note">{note}</p><div class="charts small">{"".join(out)}</div>{key}'

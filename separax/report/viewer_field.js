@@ -1,6 +1,6 @@
 "use strict";
-// A field from its factors: Σ coefficient · Π factor(axis), where every factor is a Chebyshev series along its axis; and what
-// is a formula of such fields. Nothing here knows about the page.
+// A field from its factors, which are Chebyshev series along their axes: Σ_j Π f_j(axis), or Σ_abc core_abc f_a g_b h_c; sums of
+// derivatives of such fields; and what is a formula of those. Nothing here knows about the page.
 
 const GRID = 256; // points of a picture along each shown axis
 
@@ -13,20 +13,27 @@ class Factors {
   constructor(data) {
     this.axes = data.axes;
     this.outputs = data.outputs;
-    this.rank = data.rank;
     this.time = data.axes.findIndex((axis) => axis.name === "t");
     const numbers = decoded(data.numbers, Float32Array);
+    this.cores = new Map(
+      data.cores.map(([component, offset, ...sizes]) => [
+        component, { sizes, values: Float64Array.from(numbers.subarray(offset, offset + sizes.reduce((a, b) => a * b))) },
+      ]),
+    );
+    const arrays = new Map(); // windows may share what does not depend on time
+    const array = (offset, length, columns) => {
+      if (!arrays.has(offset)) arrays.set(offset, { id: offset, columns, series: numbers.subarray(offset, offset + length * columns) });
+      return arrays.get(offset);
+    };
     this.windows = data.windows.map((window) => ({
       low: window.low,
       high: window.high,
-      grids: new Map(), // factors on the grid of a picture, made when they are first needed
-      series: new Map(
-        window.arrays.map(([component, axis, order, offset, length]) => [
-          `${component},${axis},${order}`,
-          numbers.subarray(offset, offset + length * data.rank),
-        ]),
+      arrays: new Map(
+        window.arrays.map(([component, axis, order, ...place]) => [`${component},${axis},${order}`, array(...place)]),
       ),
     }));
+    this.tables = new Map(); // factors on the grid of a picture, made when they are first needed
+    this.kernels = new Map(); // what is left of the products where axes are held, at one point
     this.mask = data.mask && {
       axes: data.mask.axes.map((name) => data.axes.findIndex((axis) => axis.name === name)),
       points: data.mask.points,
@@ -54,16 +61,19 @@ class Factors {
     return Float64Array.from({ length: GRID }, (_, i) => low + ((high - low) * i) / (GRID - 1));
   }
 
-  // The factors of one axis at one coordinate: an array of the rank's length.
-  at(window, component, axis, order, coordinate) {
-    const series = this.windows[window].series.get(`${component},${axis},${order}`);
+  array(window, [component, orders], axis) {
+    return this.windows[window].arrays.get(`${component},${axis},${orders[axis]}`);
+  }
+
+  // The factors of one axis at one coordinate, one per column.
+  at(window, term, axis, coordinate) {
+    const { series, columns } = this.array(window, term, axis);
     const { low, high } = this.bounds(axis, window);
     const s = (2 * (coordinate - low)) / (high - low) - 1;
-    const { rank } = this;
-    const out = new Float64Array(rank);
+    const out = new Float64Array(columns);
     let before = 1; // T₀, T₁, T₂ … by their recurrence
     let now = s;
-    for (let k = 0, at = 0; at < series.length; k += 1, at += rank) {
+    for (let k = 0, at = 0; at < series.length; k += 1, at += columns) {
       let value = 1;
       if (k === 1) value = s;
       if (k > 1) {
@@ -71,37 +81,61 @@ class Factors {
         before = now;
         now = value;
       }
-      for (let j = 0; j < rank; j += 1) out[j] += value * series[at + j];
+      for (let j = 0; j < columns; j += 1) out[j] += value * series[at + j];
     }
     return out;
   }
 
-  // The same on the grid of a picture: rows of rank numbers. Along time only the rows of the window are meant.
-  grid(window, component, axis, order) {
-    const key = `${component},${axis},${order}`;
-    const { grids } = this.windows[window];
-    if (!grids.has(key)) {
-      const out = new Float64Array(GRID * this.rank);
-      this.coordinates(axis).forEach((c, i) => {
-        if (axis !== this.time || this.windowAt(c) === window) out.set(this.at(window, component, axis, order, c), i * this.rank);
-      });
-      grids.set(key, out);
+  // The same on the grid of a picture, by row. Along time only the rows of the window are there.
+  grid(window, term, axis) {
+    const { id } = this.array(window, term, axis);
+    if (!this.tables.has(id)) {
+      const rows = Array.from(this.coordinates(axis), (c) =>
+        (axis !== this.time || this.windowAt(c) === window ? this.at(window, term, axis, c) : null));
+      this.tables.set(id, rows);
     }
-    return grids.get(key);
+    return this.tables.get(id);
   }
 
-  // What stands before each product when some axes are held: coefficient · Π factor(axis) over them.
-  weights(window, output, point, held) {
-    const { rank } = this;
-    const out = new Float64Array(output.terms.length * rank);
-    output.terms.forEach(([component, orders, coefficient], i) => {
-      out.fill(coefficient, i * rank, (i + 1) * rank);
-      for (const axis of held) {
-        const values = this.at(window, component, axis, orders[axis], point[axis]);
-        for (let j = 0; j < rank; j += 1) out[i * rank + j] *= values[j];
+  // A term with no axis held yet. Of a plain sum: a number for each product, however many axes are left. Of a core: the core of the axes
+  // that are left.
+  whole(window, term) {
+    const { sizes, values } = this.cores.get(term[0]) ?? {};
+    if (!sizes) return { values: new Float64Array(this.array(window, term, 0).columns).fill(1) };
+    return { axes: this.axes.map((_, i) => i), sizes, values };
+  }
+
+  // The same at one coordinate of an axis, by the factors there.
+  narrowed({ axes, sizes, values }, axis, factors) {
+    if (!sizes) {
+      const products = new Float64Array(values.length);
+      for (let j = 0; j < values.length; j += 1) products[j] = values[j] * factors[j];
+      return { values: products };
+    }
+    const place = axes.indexOf(axis);
+    const left = sizes.filter((_, i) => i !== place);
+    const inner = sizes.slice(place + 1).reduce((a, b) => a * b, 1);
+    const sums = new Float64Array(left.reduce((a, b) => a * b, 1));
+    for (let to = 0, from = 0; to < sums.length; to += inner) {
+      for (let j = 0; j < factors.length; j += 1) {
+        const factor = factors[j];
+        for (let k = 0; k < inner; k += 1, from += 1) sums[to + k] += factor * values[from];
       }
-    });
-    return out;
+    }
+    return { axes: axes.filter((other) => other !== axis), sizes: left, values: sums };
+  }
+
+  // What is left of a term where some axes are held, times its coefficient. At the same point it is made once, also for windows that have
+  // all it is made of in common.
+  kernel(window, term, point, held) {
+    const key = `${term} ${held.map((axis) => this.array(window, term, axis).id)}`;
+    if (this.kernels.at !== `${point}`) this.kernels = Object.assign(new Map(), { at: `${point}` });
+    if (!this.kernels.has(key)) {
+      let found = this.whole(window, term);
+      for (const axis of held) found = this.narrowed(found, axis, this.at(window, term, axis, point[axis]));
+      this.kernels.set(key, { ...found, values: found.values.map((value) => value * term[2]) });
+    }
+    return this.kernels.get(key);
   }
 
   // The value at a point, one coordinate per axis; NaN outside the shape.
@@ -112,7 +146,8 @@ class Factors {
       return combine(output, inputs, new Float64Array(1))[0];
     }
     const all = this.axes.map((_, axis) => axis);
-    return this.weights(this.windowOf(point), output, point, all).reduce((sum, w) => sum + w, output.constant);
+    const window = this.windowOf(point);
+    return output.terms.reduce((sum, term) => this.kernel(window, term, point, all).values.reduce((a, b) => a + b, sum), output.constant);
   }
 
   // The values along one axis through a point.
@@ -131,14 +166,11 @@ class Factors {
     const others = this.axes.map((_, i) => i).filter((i) => i !== axis);
     const needed = axis === this.time ? this.windows.map((_, i) => i) : [this.windowOf(point)];
     for (const window of needed) {
-      const weights = this.weights(window, output, point, others);
-      const grids = output.terms.map(([component, orders]) => this.grid(window, component, axis, orders[axis]));
+      const terms = output.terms.map((term) => [this.kernel(window, term, point, others).values, this.grid(window, term, axis)]);
       for (let i = 0; i < GRID; i += 1) {
         if (axis === this.time && this.windowAt(along[i]) !== window) continue;
         let sum = output.constant;
-        grids.forEach((grid, term) => {
-          for (let j = 0; j < this.rank; j += 1) sum += weights[term * this.rank + j] * grid[i * this.rank + j];
-        });
+        for (const [values, rows] of terms) for (let j = 0; j < values.length; j += 1) sum += values[j] * rows[i][j];
         moved[axis] = along[i];
         out[i] = this.inside(moved) ? sum : NaN;
       }
@@ -170,10 +202,9 @@ class Factors {
       const first = several ? times.findIndex((t) => this.windowAt(t) === window) : 0;
       if (first < 0) continue; // a window shorter than a pixel
       const rows = several ? times.filter((t) => this.windowAt(t) === window).length : GRID;
-      const weights = this.weights(window, output, point, held);
-      const left = this.tiles(window, output, across, weights, first, rows);
-      const right = this.tiles(window, output, up, null, 0, GRID);
-      multiply(left, right, rows, output.terms.length * this.rank, output.constant, out.subarray(first * GRID));
+      const right = this.right(window, output, up);
+      const left = this.left(window, output, across, point, held, first, rows, right.columns);
+      multiply(left, right.tiles, rows, right.columns, output.constant, out.subarray(first * GRID));
     }
     this.hide(across, up, point, out);
     return out;
@@ -208,54 +239,62 @@ class Factors {
   fill(output, axes, places, strides, point, out) {
     const [a, b, c] = [0, 1, 2].sort((i, j) => (axes[j] === this.time) - (axes[i] === this.time)); // windows change along the first
     const held = this.axes.map((_, i) => i).filter((i) => !axes.includes(i));
-    const columns = output.terms.length * this.rank;
-    const rows = (window, at) => {
-      const table = new Float64Array(places[at].length * columns);
-      places[at].forEach((x, i) => output.terms.forEach(([component, orders], term) =>
-        table.set(this.at(window, component, axes[at], orders[axes[at]], x), i * columns + term * this.rank)));
-      return table;
-    };
-    const tables = new Map(); // by window
-    const [first, both] = [new Float64Array(columns), new Float64Array(columns)];
-    places[a].forEach((x, i) => {
-      const window = axes[a] === this.time ? this.windowAt(x) : this.windowOf(point);
-      if (!tables.has(window)) {
-        tables.set(window, [this.weights(window, output, point, held), ...[a, b, c].map((at) => rows(window, at))]);
-      }
-      const [weights, as, bs, cs] = tables.get(window);
-      for (let r = 0; r < columns; r += 1) first[r] = weights[r] * as[i * columns + r];
-      for (let j = 0; j < places[b].length; j += 1) {
-        for (let r = 0; r < columns; r += 1) both[r] = first[r] * bs[j * columns + r];
-        for (let k = 0, from = 0; k < places[c].length; k += 1, from += columns) {
-          let sum = output.constant;
-          for (let r = 0; r < columns; r += 1) sum += both[r] * cs[from + r];
-          out[i * strides[a] + j * strides[b] + k * strides[c]] = sum;
-        }
-      }
-    });
+    out.fill(output.constant);
+    for (const term of output.terms) {
+      const tables = new Map(); // by array: windows may share it
+      const rows = (window, at) => {
+        const { id } = this.array(window, term, axes[at]);
+        if (!tables.has(id)) tables.set(id, Array.from(places[at], (x) => this.at(window, term, axes[at], x)));
+        return tables.get(id);
+      };
+      places[a].forEach((x, i) => {
+        const window = axes[a] === this.time ? this.windowAt(x) : this.windowOf(point);
+        const first = this.narrowed(this.kernel(window, term, point, held), axes[a], rows(window, a)[i]);
+        rows(window, b).forEach((factors, j) => {
+          const { values } = this.narrowed(first, axes[b], factors);
+          rows(window, c).forEach((last, k) => {
+            let sum = 0;
+            for (let r = 0; r < values.length; r += 1) sum += values[r] * last[r];
+            out[i * strides[a] + j * strides[b] + k * strides[c]] += sum;
+          });
+        });
+      });
+    }
   }
 
-  // The factors of all terms in groups of four rows, as `multiply` reads them; without weights they are kept.
-  tiles(window, output, axis, weights, first, rows) {
-    const { rank } = this;
-    const key = `tiles ${output.name} ${axis}`;
-    const kept = this.windows[window].grids;
-    if (!weights && kept.has(key)) return kept.get(key);
-    const columns = output.terms.length * rank;
-    const size = Math.ceil(rows / 4) * 4 * columns;
-    const out = !weights || this.scratch?.length !== size ? new Float64Array(size) : this.scratch;
-    if (weights) this.scratch = out;
-    output.terms.forEach(([component, orders], term) => {
-      const grid = this.grid(window, component, axis, orders[axis]);
-      for (let i = 0; i < rows; i += 1) {
-        const to = (i >> 2) * columns * 4 + term * rank * 4 + (i & 3);
-        const from = (first + i) * rank;
-        if (weights) for (let j = 0; j < rank; j += 1) out[to + 4 * j] = grid[from + j] * weights[term * rank + j];
-        else for (let j = 0; j < rank; j += 1) out[to + 4 * j] = grid[from + j];
+  // The two sides of a picture, in groups of four rows, as `multiply` reads them: on the right the factors of all terms along one axis,
+  // which are kept; on the left what they are multiplied by, along the other.
+  right(window, output, axis) {
+    const key = `right ${output.terms.map((term) => this.array(window, term, axis).id)}`;
+    if (!this.tables.has(key)) {
+      const columns = output.terms.reduce((sum, term) => sum + this.array(window, term, axis).columns, 0);
+      const tiles = new Float64Array(GRID * columns);
+      let first = 0;
+      for (const term of output.terms) {
+        this.grid(window, term, axis).forEach((row, i) => tiled(tiles, row, i, columns, first));
+        first += this.array(window, term, axis).columns;
       }
-    });
-    if (!weights) kept.set(key, out);
-    return out;
+      this.tables.set(key, { tiles, columns });
+    }
+    return this.tables.get(key);
+  }
+
+  left(window, output, axis, point, held, start, rows, columns) {
+    const size = Math.ceil(rows / 4) * 4 * columns;
+    if (this.scratch?.length !== size) this.scratch = new Float64Array(size);
+    let first = 0;
+    for (const term of output.terms) {
+      const kernel = this.kernel(window, term, point, held);
+      const grid = this.grid(window, term, axis);
+      let width = 0;
+      for (let i = 0; i < rows; i += 1) {
+        const { values } = this.narrowed(kernel, axis, grid[start + i]);
+        tiled(this.scratch, values, i, columns, first);
+        width = values.length;
+      }
+      first += width;
+    }
+    return this.scratch;
   }
 
   inside(point) {
@@ -284,6 +323,12 @@ class Factors {
       }
     }
   }
+}
+
+// One row among groups of four.
+function tiled(out, row, i, columns, first) {
+  const to = (i >> 2) * columns * 4 + first * 4 + (i & 3);
+  for (let j = 0; j < row.length; j += 1) out[to + 4 * j] = row[j];
 }
 
 // out = left · rightᵀ + constant. Four rows by four at a time: sixteen sums live in registers, so that eight numbers read

@@ -7,7 +7,7 @@ solution.npz       the best parameters, with all that is needed to evaluate them
 factors.npz        the same sampled along each axis: for any other tool
 history.csv        every named loss, and the error where there is a reference
 record.json        what came out, with the checksum of the history
-windows/           of a march: a folder like this one per window
+windows/           of a march: a folder like this one per window, without factors
 """
 
 from __future__ import annotations

@@ -9,27 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array
 
-from ..domain import Lattice
 from ..errors import InputError
-from ..fields import Key
-from ..loss import Model
 from ..marched import Marched
-from ..networks import SeparableNetwork
 from ..report.record import record as record_of
-from ..separable import columns
 from ..solution import Ensemble, History, Solution
-from ..sources import SeparableSource, sources
 from . import files
-from .describing import combinations, described, windows_of
+from .describing import described
+from .factors import factors
 from .folder import RECORD, SOLUTION, Run, read_settings
 from .settings import settings
-
-NODES = 256  # per axis, of the factors
 
 
 def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +32,7 @@ def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dic
         table = history_table(solution.history)
         files.write(run.path / f"history{suffix}.csv", table)
         kept[f"history{suffix}.csv"] = files.digest(table)
-        if (arrays := factors(solution)) is not None:
+        if run.whole is None and (arrays := factors(solution)) is not None:  # those of a window are among those of the march
             about = {"kind": "factors", "axes": list(solution.problem.box.axes), "seed": solution.seed}
             run.write(f"factors{suffix}.npz", about, arrays)
     return keep_record(run.path, {**record, "run": run.identity, "files": kept})
@@ -105,44 +96,3 @@ def read_history(content: bytes) -> History:
         np.array([int(r[0]) for r in errors], int),
         np.array([float(r[-1]) for r in errors], float),
     )
-
-
-# --- factors -------------------------------------------------------------------------------------------------------
-
-
-def factors(solution: Solution) -> dict[str, np.ndarray] | None:
-    """The factors of every field on a regular lattice, in float32: u on a lattice of `nodes.x`, `nodes.y` is the sum over r of
-    `u.x`[:, r] · `u.y`[:, r]. In a march every name begins with its window, `2.u.x`. None where the network is not separable."""
-    if not isinstance(solution.model.network, SeparableNetwork):
-        return None
-    found: dict[str, np.ndarray] = {}
-    several = len(windows_of(solution)) > 1
-    for number, window in enumerate(windows_of(solution)):
-        found |= {f"{number + 1}.{name}" if several else name: each for name, each in _factors(window).items()}
-    return found
-
-
-def _factors(solution: Solution) -> dict[str, np.ndarray]:
-    problem, box = solution.problem, solution.problem.box
-    lattice = box.lattice(NODES)
-    found = {f"nodes.{axis}": np.asarray(lattice[axis], np.float32) for axis in box.axes}
-    zero = (0,) * box.dimension
-    sums: dict[str, tuple[dict[Key, float], float]] = {name: ({(i, zero): 1.0}, 0.0) for i, name in enumerate(problem.fields)}
-    for name, each in combinations(solution)[0].items():
-        if "terms" in each:  # what is no sum of derivatives has no factors
-            sums[name] = {(component, tuple(orders)): c for component, orders, c in each["terms"]}, each["constant"]
-    needed = {key for terms, _ in sums.values() for key in terms}
-
-    @eqx.filter_jit
-    def sampled(model: Model, place: Lattice) -> dict[str, list[Array]]:
-        (source,) = sources(model.network, [place], [needed])
-        assert isinstance(source, SeparableSource)
-        return {name: columns(source.parts(terms)) for name, (terms, _) in sums.items()}
-
-    with solution._precision():
-        each = sampled(solution.model, solution._cast(solution._own_time(lattice)))
-    for name, (_, constant) in sums.items():
-        for i, (axis, factor) in enumerate(zip(box.axes, each[name])):
-            column = np.full((len(factor), 1), 1.0 if i else constant, np.float32)
-            found[f"{name}.{axis}"] = np.concatenate([np.asarray(factor, np.float32)] + [column] * bool(constant), 1)
-    return found

@@ -1,0 +1,111 @@
+"""The factors of a solution on a regular lattice, for any other tool: what `factors.npz` holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array
+
+from .. import compact
+from ..compact import Tucker
+from ..domain import Lattice
+from ..fields import Key
+from ..loss import TIME
+from ..networks import SeparableNetwork
+from ..separable import columns
+from ..solution import Solution
+from ..sources import SeparableSource, sources
+from .describing import combinations, windows_of
+
+NODES = 256  # per axis
+TOLERANCE = 1e-7  # relative: what columns and cores leave out, as much as float32 does
+
+Sum = tuple[tuple[tuple[Key, float], ...], float]  # coefficients of derivatives, and a number
+
+
+def factors(solution: Solution) -> dict[str, np.ndarray] | None:
+    """The factors of every field in float32: u on a lattice of `nodes.x`, `nodes.y` is the sum over r of `u.x`[:, r] · `u.y`[:, r]; where
+    there is a core, Σ `u.core`[a, b] · `u.x`[:, a] · `u.y`[:, b]. What a window of a march has for itself begins with its number, `2.u.x`:
+    everything but a core, and beside one what does not depend on time. None where the network is not separable."""
+    windows = windows_of(solution)
+    network = solution.model.network
+    if not isinstance(network, SeparableNetwork):
+        return None
+    if compact.has_core(network):
+        return _with_cores(windows)
+    found: dict[str, np.ndarray] = {}
+    for number, window in enumerate(windows):
+        prefix = f"{number + 1}." if len(windows) > 1 else ""
+        found |= {prefix + name: each for name, each in _plain(window).items()}
+    return found
+
+
+def _sums(solution: Solution) -> dict[str, Sum]:
+    zero = (0,) * solution.problem.box.dimension
+    found: dict[str, Sum] = {name: ((((i, zero), 1.0),), 0.0) for i, name in enumerate(solution.problem.fields)}
+    for name, each in combinations(solution)[0].items():
+        if "terms" in each:  # what is no sum of derivatives has no factors
+            terms = tuple(((component, tuple(orders)), c) for component, orders, c in each["terms"])
+            found[name] = terms, each["constant"]
+    return found
+
+
+def _plain(solution: Solution) -> dict[str, np.ndarray]:
+    box, sums = solution.problem.box, _sums(solution)
+    lattice = box.lattice(NODES)
+    found = {f"nodes.{axis}": np.asarray(lattice[axis], np.float32) for axis in box.axes}
+    with solution._precision():
+        place = solution._cast(solution._own_time(lattice))
+        each = _sampled(solution.model.network, place, tuple(terms for terms, _ in sums.values()))
+    for (name, (_, constant)), made in zip(sums.items(), each):
+        for i, (axis, factor) in enumerate(zip(box.axes, made)):
+            column = np.full((len(factor), 1), 1.0 if i else constant, np.float32)
+            found[f"{name}.{axis}"] = np.concatenate([np.asarray(factor, np.float32)] + [column] * bool(constant), 1)
+    return found
+
+
+@eqx.filter_jit
+def _sampled(network: Any, place: Lattice, sums: tuple[tuple[tuple[Key, float], ...], ...]) -> list[list[Array]]:
+    """By sum the columns of each axis. Compiled once for all windows."""
+    (source,) = sources(network, [place], [{key for terms in sums for key, _ in terms}])
+    assert isinstance(source, SeparableSource)
+    return [columns(source.parts(dict(terms))) for terms in sums]
+
+
+def _with_cores(windows: Sequence[Solution]) -> dict[str, np.ndarray]:
+    axes, sums = windows[0].problem.box.axes, _sums(windows[0])
+    along = axes.index(TIME) if len(windows) > 1 else 0
+    order = max(order for terms, _ in sums.values() for (_, orders), _ in terms for order in orders)
+    nodes = [[np.linspace(*window.problem.box[axis], NODES) for axis in axes] for window in windows]
+    sampled = [compact.columns(window, places, order) for window, places in zip(windows, nodes)]
+    own = [f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))]  # what their own names begin with
+    found: dict[str, Any] = {}
+
+    def add(name: str, each: Sequence[Sequence[np.ndarray]]) -> None:
+        """Arrays by window and axis: those of one axis differ."""
+        for prefix, arrays in zip(own, each):
+            for i, (axis, array) in enumerate(zip(axes, arrays)):
+                found[f"{prefix if i == along else ''}{name}.{axis}"] = np.asarray(array, np.float32)
+
+    add("nodes", nodes)
+    for name, (terms, constant) in sums.items():
+        made = compact.joined([_summed(components, terms, constant) for components in sampled], along)
+        short = compact.shortened(made, TOLERANCE)
+        add(name, [[factor[0] for factor in each.factors] for each in short])
+        found[f"{name}.core"] = np.asarray(short[0].core, np.float32)
+    return found
+
+
+def _summed(components: Sequence[Tucker], terms: Sequence[tuple[Key, float]], constant: float) -> Tucker:
+    """A sum of derivatives and a number."""
+    parts = [
+        Tucker([f[order : order + 1] for f, order in zip(components[c].factors, orders)], factor * components[c].core)
+        for (c, orders), factor in terms
+    ]
+    if constant:
+        one = components[0]
+        parts.append(Tucker([np.ones((1, f.shape[1], 1)) for f in one.factors], np.full((1,) * one.core.ndim, constant)))
+    return compact.summed(parts)
