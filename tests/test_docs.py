@@ -174,16 +174,16 @@ def test_tables_are_what_the_records_say():
         assert stale(page, tables) == []
 
 
-def table_rows(page, first):
-    """The cells of the table whose first column is headed `first`."""
-    text = (ROOT / "docs" / page).read_text()
-    block = text[text.index(f"| {first} |") :].partition("\n\n")[0]
+def table_rows(page, *first):
+    """The cells of the table whose first columns are headed `first`."""
+    text = (ROOT / page).read_text()
+    block = text[text.index(f"| {' | '.join(first)} |") :].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()[2:]]
 
 
 def test_classical_solvers_are_as_recorded():
     classical = json.loads((ROOT / "results/cpu/classical.json").read_text())["rows"]
-    shown = table_rows("understand/when-not.md", "problem")
+    shown = table_rows("docs/understand/when-not.md", "problem")
     assert [row[0] for row in shown] == list(classical)
     for problem, method, error, seconds, network, training in shown:
         ours = json.loads((ROOT / f"results/cpu/solve_{problem.replace('-', '_')}.json").read_text())
@@ -192,9 +192,24 @@ def test_classical_solvers_are_as_recorded():
         assert [network, training] == [f"{ours['relative_l2']:.1e}", f"{ours['compile_seconds'] + ours['train_seconds']:.0f} s"]
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/understand/measured.md"])
+def test_solves_are_as_recorded(page):
+    shown = {row[0]: row[2:] for row in table_rows(page, "problem", "paper's best")}
+    assert sorted(shown) == sorted(CATALOGUE)
+    for problem, cells in shown.items():
+        for device, said in (("cpu", cells[:2]), ("h200", cells[2:])):
+            record = ROOT / f"results/{device}/solve_{problem.replace('-', '_')}.json"
+            if not record.exists():
+                assert said == ["–", "–"]
+                continue
+            found = json.loads(record.read_text())
+            assert found["problem"] == problem
+            assert said == [f"{found['relative_l2']:.1e}", f"{found['compile_seconds'] + found['train_seconds']:.0f} s"]
+
+
 def test_examples_are_as_recorded():
     records = json.loads((ROOT / "results/cpu/examples.json").read_text())
-    shown = table_rows("examples.md", "script")
+    shown = table_rows("docs/examples.md", "script")
     assert sorted(row[0].strip("`") for row in shown) == sorted(f"{name}.py" for name in records)
     for script, _, error, seconds in shown:
         record = records[script.strip("`").removesuffix(".py")]

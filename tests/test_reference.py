@@ -426,6 +426,16 @@ def test_diffusion_starts_from_the_three_gaussians_of_the_paper():
     np.testing.assert_allclose(diffusion.initial(*centres.T), np.array([0.25, 0.4, 0.3]) + tails, rtol=1e-12)
 
 
+def test_the_edge_where_the_conditions_of_diffusion_disagree():
+    """What docs/understand/measured.md says of it: nobody who keeps the wall at zero comes closer on the lattice of the catalogue."""
+    t, x = np.linspace(0, 1, 101), np.linspace(-1, 1, 101)
+    values = diffusion.reference(t[:, None, None], x[:, None], x)
+    wall = np.max(np.abs(np.broadcast_arrays(x[:, None], x)), axis=0) == 1
+    assert np.max(values[0][wall]) == pytest.approx(0.0094, abs=5e-5)
+    assert not np.any(values[1:, wall])
+    assert np.linalg.norm(values[0][wall]) / np.linalg.norm(values) == pytest.approx(4.5e-4, abs=5e-6)
+
+
 def test_mirrored_initial_values_give_the_mirrored_solution():
     plain = diffusion.solve(32, 4, 1e-6)["u"]
     turned = diffusion.solve(32, 4, 1e-6, lambda x, y: diffusion.initial(y, x))["u"]
