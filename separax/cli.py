@@ -150,7 +150,8 @@ def summary(result: dict[str, Any], page: Path | None) -> None:
         table.add_row("relative L2 error", f"[bold green]{result['relative_l2']:.2e}[/]{spread}")
     table.add_row("loss", f"{result['loss']:.2e} at step {result['best_step']:,}" if result["loss"] is not None else "–")
     table.add_row(
-        "time", f"{result['train_seconds']:.1f} s for {result['steps']:,} steps, and {result['compile_seconds']:.1f} s to compile"
+        "time",
+        f"{result['train_seconds']:.1f} s for {result['steps']:,} step{'s' * (result['steps'] != 1)}, and {result['compile_seconds']:.1f} s to compile",
     )
     if page is not None:
         table.add_row("page", f"[bold]{page}[/]")

@@ -559,6 +559,7 @@ def _along(function: Callable[[Coordinates], Array], axis: int) -> Callable[[Coo
     return derivative
 
 
+SPECTRAL = "spinn-spectral"  # what has no hidden layers: there is nothing neural in it
 NETWORKS: dict[str, Callable[..., SPINN | PINN]] = {
     "spinn": lambda **options: SPINN(body="mlp", **options),
     "spinn-mod": lambda **options: SPINN(body="modified", **options),
@@ -574,5 +575,5 @@ def network_name(network: SPINN | PINN) -> str:
             f"network must be a SPINN or a PINN, got {network!r}: write network=sx.SPINN(rank=32, width=64, depth=4)"
         )
     if network.depth == 0:
-        return "spinn-spectral"  # without hidden layers there is nothing neural in it
+        return SPECTRAL
     return type(network).__name__.lower() + ("-mod" if network.body == "modified" else "")

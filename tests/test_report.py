@@ -18,7 +18,7 @@ from separax.report import animation, factors, figures, series
 from separax.report.comparison import write_comparison
 from separax.report.equation import equation
 from separax.report.mathml import mathml
-from separax.report.page import read_kept, slices_of, write_report
+from separax.report.page import read_kept, recipe_facts, render, slices_of, write_report
 from separax.report.record import record
 from separax.runs import check
 
@@ -244,6 +244,22 @@ def test_a_page_is_one_small_file_that_asks_for_nothing(page):
     assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
     assert not re.search(r"https?://(?!www\.w3\.org)", text)
     assert "<h1>a &amp; &lt;b&gt;</h1>" in text
+
+
+def test_a_page_says_how_a_solution_was_found_and_what_is_in_the_way(solution):
+    said = record(solution) | {
+        "network": "spinn-spectral",
+        "steps": 1,
+        "ms_per_step": 16_400.0,
+        "estimate": 2e-3,
+        "advice": ["a < b"],
+    }
+    text = render(solution, said, slices_of(solution, {}))
+    for words in ("solving, 1 step<", "16.4 s<", "2.0e-03</b><span>estimated error", '<p class="note">a &lt; b</p>'):
+        assert words in text
+    assert "<td>width</td>" in text  # a trained network has layers
+    flat = sx.Recipe(sx.SPINN(rank=2, functions=4, depth=0))
+    assert "width" not in recipe_facts(flat)
 
 
 def test_a_page_of_a_run_that_was_read_back_is_as_good(solution, page):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..networks import SeparableNetwork
+from ..networks import SPECTRAL, SeparableNetwork
 from ..recipe import Recipe
 from ..solution import Ensemble, Solution
 from . import charts, cuts, factors, figures
@@ -28,7 +28,8 @@ KEPT = "reference.npz"  # the reference on the slices, for when its function is 
 # no page asks the network for anything, whatever the text in it
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 # of a record, what the page shows elsewhere, and what only files are checked with
-HIDDEN = ("versions", "relative_l2_each", "relative_l2_windows", "equation", "files", "run", "sha256")
+HIDDEN = ("versions", "advice", "relative_l2_each", "relative_l2_windows", "equation", "files", "run", "sha256")
+HIDDEN_LAYERS = ("width", "activation", "steepness")  # say nothing where there are none
 
 
 def asset(name: str) -> str:
@@ -111,10 +112,13 @@ def facts(result: Mapping[str, Any]) -> str:
         )
     if result.get("loss") is not None:
         found.append(fact("loss", f"{result['loss']:.2e}"))
+    if result.get("estimate") is not None:
+        found.append(fact("estimated error", f"{result['estimate']:.1e}"))
     if result.get("train_seconds") is not None:
-        found.append(fact(f"training, {result.get('steps', 0):,} steps", seconds(result["train_seconds"])))
-    if result.get("ms_per_step"):
-        found.append(fact("per step", f"{result['ms_per_step']:.3g} ms"))
+        steps, way = result.get("steps", 0), "solving" if result.get("network") == SPECTRAL else "training"
+        found.append(fact(f"{way}, {steps:,} step{'s' * (steps != 1)}", seconds(result["train_seconds"])))
+    if each := result.get("ms_per_step"):
+        found.append(fact("per step", f"{each:.3g} ms" if each < 1000 else f"{each / 1000:.3g} s"))
     for name, value in (result.get("unknowns") or {}).items():
         found.append(fact("found coefficient", f"{name} = {value:.5g}"))
     return f'<div class="facts">{"".join(found)}</div>'
@@ -129,7 +133,8 @@ def seconds(value: float) -> str:
 def recipe_facts(recipe: Recipe) -> dict[str, Any]:
     """A recipe, setting by setting."""
     network = recipe.network
-    names = [name for name in ("rank", *type(network).__dataclass_fields__) if name != "body"]  # the network's name says it
+    left_out = {"body"} if network.depth else {"body", *HIDDEN_LAYERS}  # the network's name says it
+    names = [name for name in ("rank", *type(network).__dataclass_fields__) if name not in left_out]
     architecture = {name: getattr(network, name) for name in names if hasattr(network, name)}
     optimisers = ", then ".join(repr(one) for one in recipe.optimisers)
     return {
@@ -267,14 +272,13 @@ def render(solution: Solution, result: Mapping[str, Any], pictures: list[list[cu
         result.get("device"),
     ]
     title = str(result.get("problem") or solution.problem.name)
-    stopped = (
-        '<p class="note"><b>Stopped early</b>: these are the best parameters so far.</p>' if result.get("interrupted") else ""
-    )
+    notes = ["<b>Stopped early</b>: these are the best parameters so far."] if result.get("interrupted") else []
+    notes += [escape(words) for words in result.get("advice") or ()]
     body = [
         f'<h1>{escape(title)}</h1><p class="lead">{escape(", ".join(str(part) for part in lead if part))}</p>',
         typeset(result.get("equation") or equation(solution.problem)),
         facts(result),
-        stopped,
+        *(f'<p class="note">{words}</p>' for words in notes),
         "" if data is None else viewer_section(data),
         slice_section(pictures),
         training(solution),
