@@ -32,12 +32,20 @@ from .solution import Solution
 from .training import Trainer, TrainState
 
 TOLERANCE = 1e-4
-FUNCTIONS = (48, 24, 16, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
-RANKS = (1, ALL, 8, 6, 6, 6, 6)
+FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
+RANKS = (1, ALL, ALL, 6, 6, 6, 6)
 MERGES = ("cp", "tucker", "tucker", "cp", "cp", "cp", "cp")  # with four axes a core is large
 LEVELS = 6
 FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
-MOST = 6_000  # coefficients: the matrix of their normal equations is factored in seconds
+MOST = (
+    6_000,
+    6_000,
+    60_000,
+    6_000,
+    6_000,
+    6_000,
+    6_000,
+)  # coefficients; with three axes by conjugate gradients, in a minute or two
 
 
 def suits(problem: Problem) -> bool:
@@ -94,10 +102,10 @@ def automatic(
 
 def _finer(problem: Problem, level: Level, tolerance: float, merge: str) -> tuple[dict[str, int], int] | None:
     """Functions and rank of the next level; None if it would be too large."""
-    far = problem.box.dimension <= 2 and level.estimate > FAR * tolerance
+    far = problem.box.dimension <= 3 and level.estimate > FAR * tolerance
     for growth in (2.0, 1.5) if far else (1.5,):
         functions, rank = refined(problem, level, tolerance, growth)
-        if sum(block_sizes(Loss(problem, recipe_for(problem, functions, rank, merge)))) <= MOST:
+        if sum(block_sizes(Loss(problem, recipe_for(problem, functions, rank, merge)))) <= MOST[problem.box.dimension - 1]:
             return functions, rank
     return None
 

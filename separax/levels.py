@@ -22,7 +22,9 @@ from .problem import Problem
 from .recipe import Recipe
 
 STEPS = 40
-ALL = 10**6  # products: with two axes they are few enough, and a linear equation is then solved in one step
+ALL = 10**6  # products: with three axes they are few enough, and a linear equation is then solved in one step
+MATRIX = 2_000  # coefficients of all products of three axes for which a matrix is quicker than conjugate gradients
+ITERATIONS = 500
 MATTERS = 0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
 
 
@@ -56,7 +58,8 @@ def recipe_for(problem: Problem, functions: Mapping[str, int], rank: int, merge:
     )
     spare = 4 if problem.box.dimension <= 4 else 2  # with many axes every point counts
     points = {a: n + max(spare, n // 3) for a, n in functions.items()}
-    return Recipe(network, points, optimiser=Solve(STEPS), sampler=GaussLegendre(), precision="float64")
+    optimiser = Solve(STEPS, most=MATRIX, iterations=ITERATIONS) if problem.box.dimension == 3 else Solve(STEPS)
+    return Recipe(network, points, optimiser=optimiser, sampler=GaussLegendre(), precision="float64")
 
 
 def cut_short(network: SeparableNetwork) -> list[list[Array]]:
@@ -80,7 +83,7 @@ def refined(problem: Problem, level: Level, tolerance: float, growth: float = 1.
     """More functions along the axes where they are missed; more products where they are not, or where that is all there is."""
     most = max(level.tails.values())
     short = {a for a, tail in level.tails.items() if tail > max(MATTERS * tolerance, 0.1 * most)}
-    few = problem.box.dimension <= 2  # axes: there are all products already
+    few = problem.box.dimension <= 3  # axes: there are all products already
     grown = short or (set(level.functions) if few else set())
     functions = {a: math.ceil(growth * n) if a in grown else n for a, n in level.functions.items()}
     if few:

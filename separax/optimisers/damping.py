@@ -47,26 +47,29 @@ def lowered(
     tries: int,
     rule: Rule,
     patient: Array | bool = False,
+    whole: bool = False,
 ) -> tuple[Parameters, Damped]:
     """A step with the first of some growing dampings that lowers the loss, or none.
 
     `solved(damping)` are the parameters after the step, and by how much the loss would fall if it were the quadratic that the step
-    minimises. Where nothing lowers the loss it is over, unless it is `patient`.
+    minimises. Where nothing lowers the loss it is over, unless it is `patient`. Where the parameters are the `whole` of a problem that is nearly
+    linear in them, it is over as soon as next to nothing is foreseen.
     """
     value = state.value
 
     def bad(carry: tuple[Array, ...]) -> Array:
-        number, _, _, after, _ = carry
+        number, _, _, after, *_ = carry
         return (number < tries) & ~(after < value)
 
     def again(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        number, damping, *_ = carry
+        number, damping, *_, first = carry
         damping = jnp.where(number == 0, damping, damping * rule.grown)
         moved, foreseen = solved(damping)
-        return number + 1, damping, moved, objective(moved), foreseen
+        return number + 1, damping, moved, objective(moved), foreseen, jnp.where(number == 0, foreseen, first)
 
-    start = (jnp.zeros((), jnp.int32), state.damping, params, jnp.full((), jnp.inf, value.dtype), jnp.zeros((), value.dtype))
-    number, damping, moved, after, foreseen = lax.while_loop(bad, again, start)
+    none = jnp.zeros((), value.dtype)
+    start = (jnp.zeros((), jnp.int32), state.damping, params, jnp.full((), jnp.inf, value.dtype), none, none)
+    number, damping, moved, after, foreseen, first = lax.while_loop(bad, again, start)
     found = after < value
     share = (value - after) / jnp.where(foreseen > 0, foreseen, value - after)
     stale = jnp.where(found & (value - after > LITTLE * value), 0, state.stale + 1)
@@ -75,7 +78,7 @@ def lowered(
         jnp.clip(jnp.where(found, damping * rule.eased(share, number), FIRST), rule.smallest, rule.largest),
         state.number + 1,
         stale,
-        (~found & ~jnp.asarray(patient)) | (stale >= rule.stale),
+        (~found & ~jnp.asarray(patient)) | (stale >= rule.stale) | (jnp.asarray(whole) & (first <= LITTLE * value)),
     )
 
 

@@ -105,7 +105,7 @@ class Solve:
 
         # one axis may have nothing to gain where the next has
         begun = state._replace(value=value, damping=damping)
-        after, then = lowered(params, begun, objective, moved, self.tries, TENFOLD, patient=alone & ~jnp.asarray(single))
+        after, then = lowered(params, begun, objective, moved, self.tries, TENFOLD, alone & ~jnp.asarray(single), single)
         return jnp.where(then.value < value, objective.balanced(after), params), then
 
 
