@@ -46,6 +46,7 @@ MOST = (
     6_000,
     6_000,
 )  # coefficients; with three axes by conjugate gradients, in a minute or two
+LOOKED = 6_000  # coefficients of a recipe: of more, looking takes longer than solving did
 
 
 def suits(problem: Problem) -> bool:
@@ -114,6 +115,8 @@ def looked_at(found: Solution) -> None:
     """Where a solve by a recipe leaves much of the residual, says what it lacks."""
     # what a random start leaves is more than what u = 0 does, as a rule: no need to look closer
     if len(found.history.total) and found.best_loss < (advice.CLEARLY / 100) ** 2 * found.history.total[0]:
+        return
+    if sum(block_sizes(Loss(found.problem, found.recipe))) > LOOKED:
         return
     estimate = estimated(found)
     if estimate.left > advice.CLEARLY:

@@ -54,7 +54,8 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
     assert "step 40 of 40" in done.stderr
 
 
-@pytest.mark.parametrize("network", [pytest.param("spinn", marks=pytest.mark.slow), "pinn"])
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["spinn", "pinn"])
 def test_every_network_and_recipe_runs(tmp_path, network):
     done = separax(
         "solve", "helmholtz", "--recipe", "paper", "--network", network, "--points", "6", "--steps", "20", "--json", cwd=tmp_path
@@ -108,6 +109,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
     assert "resume" in other.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(tmp_path):
     options = ["klein-gordon", "--points", "8", "--steps", "1000", "--json"]
     command = [sys.executable, "-m", "separax", "solve", *options, "--out", "cut"]

@@ -175,6 +175,7 @@ def test_a_warm_start_begins_where_the_last_window_ended():
     assert first[1] < 0.2 * first[0]
 
 
+@pytest.mark.slow
 def test_pointwise_networks_march_too():
     found = sx.solve(problem(), recipe(network=sx.PINN(width=16, depth=2), steps=400), windows=2, progress=False)
     assert found.relative_l2() < 0.1

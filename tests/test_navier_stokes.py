@@ -148,7 +148,7 @@ def test_the_papers_settings_in_two_dimensions():
 
 @pytest.mark.parametrize(
     "recipe",
-    [navier_stokes.solved(24, 8, 74, iterations=80), pytest.param(navier_stokes.recipe("best"), marks=pytest.mark.slow)],
+    [navier_stokes.solved(20, 6, 62, iterations=60), pytest.param(navier_stokes.recipe("best"), marks=pytest.mark.slow)],
     ids=["solved", "trained"],
 )
 def test_a_small_chaotic_case_is_solved(recipe):

@@ -416,6 +416,7 @@ def plain(text):
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_an_interrupted_row_goes_on_and_ends_where_an_uninterrupted_one_does(tmp_path, monkeypatch):
     row = ["helmholtz", "--networks", "spinn", "--points", 5, "--steps", 1500, "--seeds", 2]
