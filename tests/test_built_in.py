@@ -348,7 +348,10 @@ def test_without_a_recipe_where_what_is_known_is_the_solution():
     np.testing.assert_allclose(solution(x=s, y=s), 1 + s[:, None] - s[:, None] * s, atol=1e-9)
 
 
-@pytest.mark.parametrize(("optimiser", "precision"), [(sx.Adam(1e-2, steps=50), "float32"), (sx.GaussNewton(8), "float64")])
+@pytest.mark.parametrize(
+    ("optimiser", "precision"),
+    [(sx.Adam(1e-2, steps=50), "float32"), pytest.param(sx.GaussNewton(8), "float64", marks=pytest.mark.slow)],
+)
 def test_optimisers_lower_the_residual_alone(optimiser, precision):
     how = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), 12, optimiser=optimiser, precision=precision)
     solution = sx.solve(heat(), how, progress=False)

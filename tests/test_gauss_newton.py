@@ -145,6 +145,7 @@ def test_what_can_be_met_is_met_quadratically(separable):
     np.testing.assert_allclose(at, objective.solution, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_fewer_steps_than_l_bfgs():
     """Below 1e-6 in 60 steps, where L-BFGS is above 1e-3 after 600."""
     objective, state = on_points(sx.SPINN(rank=4, width=8, depth=2, body="mlp"), 12)

@@ -481,6 +481,7 @@ def test_tables_and_figures_are_written(folder):
         assert f"## {name}\n" in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
     """Untrained networks will do: what is drawn is where, and beside what."""
