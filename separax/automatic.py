@@ -37,15 +37,7 @@ RANKS = (1, ALL, ALL, 6, 6, 6, 6)
 MERGES = ("cp", "tucker", "tucker", "cp", "cp", "cp", "cp")  # with four axes a core is large
 LEVELS = 6
 FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
-MOST = (
-    6_000,
-    6_000,
-    60_000,
-    6_000,
-    6_000,
-    6_000,
-    6_000,
-)  # coefficients; with three axes by conjugate gradients, in a minute or two
+MOST = (6_000, 6_000, 60_000, *4 * (6_000,))  # coefficients: with three axes there is no matrix of them
 LOOKED = 6_000  # coefficients of a recipe: of more, looking takes longer than solving did
 
 

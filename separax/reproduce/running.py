@@ -239,15 +239,10 @@ def _error(solution: Solution) -> tuple[float, float]:
     if isinstance(solution, Marched):
         each = [_error(window) for window in solution.windows]
     elif isinstance(names := solution.problem.reference, Mapping) and len(names) > 1:
-        each = [_measures(solution, name) for name in names]
+        each = [solution.errors(field=name) for name in names]
     else:
-        return _measures(solution, None)
+        return solution.errors()
     return math.fsum(e for e, _ in each) / len(each), math.fsum(r for _, r in each) / len(each)
-
-
-def _measures(solution: Solution, field: str | None) -> tuple[float, float]:
-    difference, whole, number = solution._sums(None, field, {})
-    return math.sqrt(difference / whole), math.sqrt(difference / number)
 
 
 def picture(solution: Solution, path: Path) -> None:

@@ -1,0 +1,52 @@
+"""How programs are compiled for a GPU: by how often they run, and how wide their networks are."""
+
+from types import SimpleNamespace
+
+import jax
+import pytest
+
+import separax as sx
+from separax import compiling
+from separax.loss import Loss
+from separax.training import Trainer
+
+TRAINED = sx.Recipe(sx.SPINN(rank=8, width=4, depth=1), 6, steps=100)
+
+
+@pytest.fixture
+def on_a_gpu(monkeypatch):
+    monkeypatch.setattr(compiling, "jax", SimpleNamespace(default_backend=lambda: "gpu"))
+
+
+def problem():
+    return sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0, hard=True)])
+
+
+def options(recipe):
+    with jax.enable_x64(True):
+        return Trainer(Loss(problem(), recipe))._options()
+
+
+def solved():
+    network = sx.SPINN(rank=2, functions=6, depth=0)
+    return sx.Recipe(network, 8, optimiser=sx.Solve(3), sampler=sx.GaussLegendre(), precision="float64")
+
+
+@pytest.mark.usefixtures("on_a_gpu")
+def test_kernels_are_tried_out_where_that_pays():
+    wide = sx.Recipe(sx.SPINN(rank=compiling.WIDE + 1, width=4, depth=1), 6)
+    assert options(TRAINED) is None
+    assert options(wide) == compiling.FROM_LIBRARY
+    assert options(solved()) == compiling.seldom() == {**compiling.FROM_LIBRARY, "xla_gpu_autotune_level": "0"}
+
+
+@pytest.mark.usefixtures("on_a_gpu")
+@pytest.mark.parametrize("recipe", [TRAINED, solved()], ids=["trained", "solved"])
+def test_xla_knows_the_options(recipe):
+    """What it does not know it refuses, on any device."""
+    assert sx.solve(problem(), recipe, progress=False)(x=0.5, y=0.0) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("recipe", [TRAINED, solved()], ids=["trained", "solved"])
+def test_elsewhere_xla_is_left_alone(recipe):
+    assert options(recipe) is None
