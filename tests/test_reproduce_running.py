@@ -350,7 +350,7 @@ def test_times_of_uneven_groups_add_up():
             "best_loss": 0.5,
             "best_step": 20,
             "memory_bytes": int(1e6 * seeds),
-            "_sums": lambda *_: (1.0, 4.0, 25),
+            "errors": lambda: (0.5, 0.2),
             "problem": SimpleNamespace(reference=None),
         }
         return [SimpleNamespace(timing=SimpleNamespace(**vars(timing)), **one) for _ in range(seeds)]
