@@ -12,7 +12,7 @@ demo: $(VENV)/.separax
 	@echo "Open the page above in a browser to look at the solution, its error and the loss curve."
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 check: docs
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""How programs are compiled for a GPU: by how often they run, and how wide their networks are."""
+"""How programs are compiled: by how often they run, and how wide their networks are."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ TRAINED = sx.Recipe(sx.SPINN(rank=8, width=4, depth=1), 6, steps=100)
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    monkeypatch.setattr(compiling, "jax", SimpleNamespace(default_backend=lambda: "gpu"))
+    monkeypatch.setattr(compiling, "jax", SimpleNamespace(default_backend=lambda: "gpu", jit=jax.jit, errors=jax.errors))
 
 
 def problem():
@@ -40,13 +40,19 @@ def test_kernels_are_tried_out_where_that_pays():
     assert options(solved()) == compiling.seldom() == {**compiling.FROM_LIBRARY, "xla_gpu_autotune_level": "0"}
 
 
-@pytest.mark.usefixtures("on_a_gpu")
-@pytest.mark.parametrize("recipe", [TRAINED, solved()], ids=["trained", "solved"])
-def test_xla_knows_the_options(recipe):
-    """What it does not know it refuses, on any device."""
-    assert sx.solve(problem(), recipe, progress=False)(x=0.5, y=0.0) == pytest.approx(0, abs=1e-6)
+def test_on_a_cpu_what_is_solved_is_compiled_in_haste():
+    assert options(TRAINED) is None
+    assert options(solved()) == compiling.seldom() == compiling.HASTY["cpu"]
 
 
-@pytest.mark.parametrize("recipe", [TRAINED, solved()], ids=["trained", "solved"])
-def test_elsewhere_xla_is_left_alone(recipe):
-    assert options(recipe) is None
+@pytest.mark.parametrize("device", compiling.HASTY)
+def test_xla_knows_the_options(device):
+    """On any device."""
+    for name, value in compiling.HASTY[device].items():
+        assert compiling._is_understood(name, value), name
+
+
+def test_what_xla_does_not_know_is_left_out(monkeypatch):
+    monkeypatch.setitem(compiling.HASTY, "cpu", {"xla_is_a_bird": True, "xla_backend_optimization_level": 1})
+    assert compiling.seldom() == {"xla_backend_optimization_level": 1}
+    assert sx.solve(problem(), solved(), progress=False)(x=0.5, y=0.0) == pytest.approx(0, abs=1e-6)

@@ -14,7 +14,6 @@ from separax.loss import START, Loss, values_name
 from separax.runs import check, read_settings
 from separax.training import Trainer
 
-pytestmark = pytest.mark.xdist_group("marching")  # the march that many look at is made once, by one of the workers
 BOX = sx.Box(t=(1, 2), x=(0, 2))
 SMALL = sx.SPINN(rank=4, width=12, depth=2, frequencies=1)
 

@@ -32,7 +32,7 @@ def summed(merge, factors, core, at):
 
 
 @given(kind=st.sampled_from(merges.KINDS), sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4), seed=st.integers(0, 99))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes, seed):
     axes = len(sizes)
     merge = {

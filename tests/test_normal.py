@@ -247,6 +247,7 @@ def test_a_kink_where_two_materials_meet():
     assert error() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_core_is_solved_for_where_products_alone_would_have_to_be_many():
     """A front that turns: six columns per axis and a core do what six products do not."""
 
@@ -309,7 +310,7 @@ def test_two_faces_that_are_to_be_joined_are_refused():
         sx.solve(problem, spectral(), progress=False)
 
 
-@pytest.mark.parametrize("merge", ["cp", "tucker"])
+@pytest.mark.parametrize("merge", [pytest.param("cp", marks=pytest.mark.slow), "tucker"])
 def test_conjugate_gradients_make_the_steps_that_a_matrix_makes(merge):
     """On the burgers-like system of this file, three steps of each; enough iterations to solve for a step exactly."""
     ranks = 2 if merge == "cp" else {"t": 2, "x": 3, "y": 2}

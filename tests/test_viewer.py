@@ -15,7 +15,7 @@ from separax.report.record import record
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # its pages are made once, by one of the workers
-pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed"), pytest.mark.xdist_group("viewer")]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")
 
 SMALL = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6, steps=50)
 CORE = sx.Recipe(sx.SPINN(rank={"t": 3, "x": 4, "y": 5, "z": 4}, width=8, depth=1, merge="tucker"), points=6, steps=50)
