@@ -208,6 +208,19 @@ def test_solves_are_as_recorded(page):
             assert said == [error, f"{found['compile_seconds'] + found['train_seconds']:.0f} s"]
 
 
+def test_the_study_is_as_recorded():
+    """Made anew by: python benchmarks/study.py --draw docs/pictures --page docs/understand/study.md"""
+    methods = ("paper", "adam", "soap", "lbfgs", "gauss-newton", "solve")
+    shown = table_rows("docs/understand/study.md", "problem", "the paper's recipe")
+    records = {path.stem for path in (ROOT / "results/cpu/study").glob("*.json")}
+    assert records == {f"{row[0]}-{method}" for row in shown for method in methods}
+    for name, *cells in shown:
+        for cell, method in zip(cells, methods, strict=True):
+            record = json.loads((ROOT / "results/cpu/study" / f"{name}-{method}.json").read_text())
+            assert cell == f"{record['relative_l2']:.0e}, {record['seconds']:.0f} s"
+        assert (ROOT / f"docs/pictures/study-{name}.svg").exists()
+
+
 def test_examples_are_as_recorded():
     records = json.loads((ROOT / "results/cpu/examples.json").read_text())
     shown = table_rows("docs/examples.md", "script")

@@ -178,3 +178,17 @@ def test_seeds_are_trained_together():
 def test_bad_input(make, words):
     with pytest.raises(sx.InputError, match=words):
         make()
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("seed", range(4))
+def test_rounding_is_not_taken_for_a_gradient(dtype, seed):
+    """A gradient u vᵀ has one direction, and a first step of length one along it; in all the others there is only rounding."""
+    rng = np.random.default_rng(seed)
+    with jax.enable_x64(True):
+        gradient = jnp.asarray(1e4 * np.outer(rng.normal(size=32), rng.normal(size=8)), dtype)
+        transform = sx.SOAP(1.0).transform(10)
+        step, _ = jax.jit(transform.update)(gradient, transform.init(gradient))
+    step, gradient = np.asarray(step), np.asarray(gradient)
+    assert step.dtype == dtype
+    np.testing.assert_allclose(step, -gradient / np.linalg.norm(gradient), atol=0.02)

@@ -17,6 +17,8 @@ from .rates import Rated
 
 LARGEST = 4_096  # rows or columns beyond which a side keeps its own axes: its basis would take longer than the step
 TINY = 1e-8  # beside the root of a mean square, as in Adam
+# Turning a matrix leaves rounding in directions in which it has nothing: that many roundings of its whole size are not taken for a gradient.
+ROUNDINGS = 100
 
 Matrix = Float[Array, "*batch rows columns"]
 
@@ -97,8 +99,9 @@ class SOAP(Rated):
         steps = []
         for m, v, pair in zip(means, squares, sides):
             # a mean that begins with zero is too small by what it keeps of that
-            mean, size = m / (1 - self.gradients**count), jnp.sqrt(v / (1 - self.squares**count))
-            steps.append(_out_of(_into(mean, *pair) / (size + TINY), *pair).astype(m.dtype))
+            mean = m / (1 - self.gradients**count).astype(m.dtype)
+            size = jnp.sqrt(v / (1 - self.squares**count).astype(v.dtype))
+            steps.append(_out_of(_into(mean, *pair) / (size + TINY + _rounding(size)), *pair))
         return jax.tree.unflatten(structure, steps), SOAPState(count, means, squares, sides)
 
     def _seen(self, gradient: Matrix, left: Side | None, right: Side | None) -> tuple[Side | None, Side | None]:
@@ -127,6 +130,13 @@ class SOAPState(NamedTuple):
 
 def _times(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=PRECISION)
+
+
+def _rounding(size: Array) -> Array:
+    """What rounding leaves of matrices of such entries, or nothing for a vector, which is not turned."""
+    if size.ndim < 2:
+        return jnp.zeros(())
+    return ROUNDINGS * jnp.finfo(size.dtype).eps * jnp.linalg.norm(size, axis=(-2, -1), keepdims=True)
 
 
 def _into(matrix: Array, left: Side | None, right: Side | None) -> Array:
