@@ -27,7 +27,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 slow: $(VENV)/.dev
-	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -m slow
+	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -m slow -n 2
 
 setup: $(VENV)/.separax
 

@@ -2,19 +2,22 @@
 
     python benchmarks/estimates.py --out results/cpu/estimates.json
     python benchmarks/estimates.py --only burgers soliton
+    python benchmarks/estimates.py --out results/cpu/estimates.json --page docs/understand/measured.md
 
 The catalogue's problems (but Navier-Stokes) and others, all with known solutions, each in a process' first solve of it: `seconds` are those of
 `sx.solve(problem, tolerance=…)` from the call to the solution, compiling and all, `processor_seconds` what the processor's cores worked for it. `overstated` is the estimate over the true error:
-honest where it is one or more.
+honest where it is one or more. With `--page` nothing is measured: a page gets the table of what was.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -284,12 +287,30 @@ def measured(name: str, make: Callable[[], sx.Problem], tolerance: float, seed: 
     }
 
 
+HEAD = "| without a recipe | tolerance | error | estimate | |"
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [HEAD, "|---|---|---|---|---|"]
+    for row in rows:
+        numbers = (row["tolerance"], row["relative_l2"], math.inf if row["estimate"] is None else row["estimate"])
+        cells = [row["problem"], *(f"{number:.0e}" for number in numbers), f"{row['seconds']:.0f} s"]
+        lines.append(f"| {' | '.join(cells).replace('e-0', 'e-').replace('e+00', '')} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="of the problems")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default="-")
+    parser.add_argument("--page", metavar="FILE", help="put the table of what --out holds there")
     options = parser.parse_args()
+    if options.page:
+        page = Path(options.page)
+        before, _, rest = page.read_text().partition(HEAD)
+        page.write_text(before + table(json.loads(Path(options.out).read_text())["rows"]) + "\n\n" + rest.partition("\n\n")[2])
+        return
     known = problems()
     if wrong := set(options.only or ()) - set(known):
         parser.error(f"--only: no such problem: {', '.join(sorted(wrong))}; there are {', '.join(known)}")

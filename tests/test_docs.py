@@ -7,6 +7,7 @@ then; what it says of sizes, "about 1e-3", at full size, by the slow test.
 
 import ast
 import json
+import math
 import re
 import shlex
 from pathlib import Path
@@ -219,6 +220,20 @@ def test_the_study_is_as_recorded():
             record = json.loads((ROOT / "results/cpu/study" / f"{name}-{method}.json").read_text())
             assert cell == f"{record['relative_l2']:.0e}, {record['seconds']:.0f} s"
         assert (ROOT / f"docs/pictures/study-{name}.svg").exists()
+
+
+def test_estimates_are_as_recorded_and_honest():
+    """Made anew by: python benchmarks/estimates.py --out results/cpu/estimates.json --page docs/understand/measured.md"""
+    rows = json.loads((ROOT / "results/cpu/estimates.json").read_text())["rows"]
+    shown = table_rows("docs/understand/measured.md", "without a recipe")
+    assert len(shown) == len(rows)
+    for row, cells in zip(rows, shown):
+        estimate = math.inf if row["estimate"] is None else row["estimate"]
+        numbers = [row["tolerance"], row["relative_l2"], estimate]
+        assert cells[0] == row["problem"]
+        assert [float(cell) for cell in cells[1:4]] == [float(f"{number:.0e}") for number in numbers]
+        assert cells[4] == f"{row['seconds']:.0f} s"
+        assert estimate >= row["relative_l2"]
 
 
 def test_examples_are_as_recorded():
