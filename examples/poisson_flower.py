@@ -7,7 +7,7 @@ exact.
 
     python examples/poisson_flower.py
 
-About 31 s of CPU time, compiling included; relative L2 error about 1e-3.
+About 29 s of CPU time, compiling included; relative L2 error about 1e-3.
 """
 
 import jax.numpy as jnp

@@ -7,7 +7,7 @@ them, to nine digits).
 
     python examples/reaction_diffusion.py
 
-About 44 s of CPU time, compiling included; relative L2 error about 1e-2.
+About 39 s of CPU time, compiling included; relative L2 error about 1e-2.
 """
 
 import jax.numpy as jnp

@@ -7,7 +7,7 @@ exactly. The probability ∫ |ψ|² must stay one; nothing in the training says 
 
     python examples/schroedinger.py
 
-About 36 s of CPU time, compiling included; relative L2 error about 5e-5.
+About 28 s of CPU time, compiling included; relative L2 error about 5e-5.
 """
 
 import jax.numpy as jnp
