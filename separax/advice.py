@@ -55,10 +55,20 @@ def of_family(problem: Problem, dimensions: int) -> str:
     )
 
 
-def _missing(problem: Problem) -> list[str]:
-    """Fields with fewer conditions along an axis than derivatives."""
+def of_start(problem: Problem) -> str | None:
+    """Of an equation that goes on from a start that is not given whole: its solutions are many, though too few functions tell them apart.
+    Measurements may say what the start does not; and along other axes what is missing may be that a solution is finite."""
+    if any(t.condition.points is not None for t in problem.terms) or not (missing := _missing(problem, ("t",))):
+        return None
+    return f"the conditions may leave a family of solutions, of which this is one. {'. '.join(missing)}"
+
+
+def _missing(problem: Problem, axes: Sequence[str] | None = None) -> list[str]:
+    """Fields with fewer conditions along an axis (one of all, or of `axes`) than derivatives."""
     found = []
     for i, axis in enumerate(problem.box.axes):
+        if axes is not None and axis not in axes:
+            continue
         if axis in problem.periodic or (problem.shape is not None and axis in problem.shape.axes):
             continue
         for c, field in enumerate(problem.fields):

@@ -87,6 +87,9 @@ def automatic(
             break
         functions, rank = finer
         started = begun(problem, recipe_for(problem, functions, rank, merge), found.model, seed + len(levels))
+    if not estimate.family and (unsaid := advice.of_start(problem)):
+        words.insert(0, unsaid)
+        found.estimate = math.inf  # of one among many it says nothing
     for sentence in words:
         say(f"{problem.name}: {sentence}")
     found.advice = tuple(words)
@@ -104,7 +107,11 @@ def _finer(problem: Problem, level: Level, tolerance: float, merge: str) -> tupl
 
 
 def looked_at(found: Solution) -> None:
-    """Where a solve by a recipe leaves much of the residual, says what it lacks."""
+    """Where a solve by a recipe leaves much of the residual, or the start is not given whole, says what it lacks."""
+    if unsaid := advice.of_start(found.problem):
+        found.advice = (unsaid,)
+        say(f"{found.problem.name}: {unsaid}")
+        return
     # what a random start leaves is more than what u = 0 does, as a rule: no need to look closer
     if len(found.history.total) and found.best_loss < (advice.CLEARLY / 100) ** 2 * found.history.total[0]:
         return
