@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from recording import keep
+from recording import keep, put_into
 
 import separax as sx
 from separax.automatic import TOLERANCE, suits
@@ -307,9 +307,7 @@ def main() -> None:
     parser.add_argument("--page", metavar="FILE", help="put the table of what --out holds there")
     options = parser.parse_args()
     if options.page:
-        page = Path(options.page)
-        before, _, rest = page.read_text().partition(HEAD)
-        page.write_text(before + table(json.loads(Path(options.out).read_text())["rows"]) + "\n\n" + rest.partition("\n\n")[2])
+        put_into(options.page, HEAD, table(json.loads(Path(options.out).read_text())["rows"]))
         return
     known = problems()
     if wrong := set(options.only or ()) - set(known):

@@ -17,3 +17,10 @@ def keep(out: str, found: dict[str, Any]) -> None:
         print(text)
     else:
         Path(out).write_text(text)
+
+
+def put_into(page: str, head: str, table: str) -> None:
+    """Replaces the table of a page whose first line begins with `head`."""
+    path = Path(page)
+    before, _, rest = path.read_text().partition(head)
+    path.write_text(before + table + "\n\n" + rest.partition("\n\n")[2])

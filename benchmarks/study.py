@@ -3,8 +3,8 @@
     python benchmarks/study.py helmholtz klein-gordon --seconds 60 --out results/cpu/study
     python benchmarks/study.py --draw docs/pictures --page docs/understand/study.md --out results/cpu/study
 
-Every method begins from nothing and is stopped after so many seconds, compiling included; a solve ends by itself. The errors are those that a run itself
-reports while it goes on. `paper` is our run of the paper's recipe; what the paper prints and what a classical solver needs
+Every method begins from nothing and is stopped after so many seconds, compiling included; a solve ends by itself. The
+errors are those that a run itself reports while it goes on. `paper` is our run of the paper's recipe; what the paper prints and what a classical solver needs
 (`benchmarks/classical.py`) are drawn beside the curves.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from recording import keep
+from recording import keep, put_into
 
 import separax as sx
 from separax.catalogue import CATALOGUE
@@ -38,7 +38,7 @@ LABELS = {
     "gauss-newton": "Adam, then Gauss-Newton",
     "solve": "solved (separax solve)",
 }
-SMALL = {"width": 12, "depth": 2}
+SMALL = {"width": 12, "depth": 2}  # a network with a matrix of all weights
 PRINTED_STEPS = 50_000
 NEVER = 10**6  # steps: the time ends a run before
 
@@ -57,7 +57,7 @@ def prepared(name: str, method: str, steps: int) -> tuple[Problem, Recipe]:
         "lbfgs": ([sx.Adam(5e-3, "cosine"), sx.LBFGS(NEVER)], 10),
         "gauss-newton": ([sx.Adam(5e-3, "cosine"), sx.GaussNewton(NEVER)], 20),
     }[method]
-    if method == "gauss-newton":  # whose matrix has all weights as its rows
+    if method == "gauss-newton":
         recipe = dataclasses.replace(recipe, network=dataclasses.replace(recipe.network, **SMALL))
     precision = "float64" if method in ("lbfgs", "gauss-newton") else "float32"
     changes: dict[str, Any] = {
@@ -169,9 +169,7 @@ def main() -> None:
         for name, records in studies.items():
             print(draw(name, records, classical.get(name), Path(given.draw)))
     if given.page:
-        page = Path(given.page)
-        before, _, rest = page.read_text().partition("| problem |")
-        page.write_text(before + table(studies) + "\n\n" + rest.partition("\n\n")[2])
+        put_into(given.page, "| problem |", table(studies))
 
 
 if __name__ == "__main__":

@@ -108,20 +108,22 @@ def _finer(problem: Problem, level: Level, tolerance: float, merge: str) -> tupl
 
 def looked_at(found: Solution) -> None:
     """Where a solve by a recipe leaves much of the residual, or the start is not given whole, says what it lacks."""
-    if unsaid := advice.of_start(found.problem):
-        found.advice = (unsaid,)
-        say(f"{found.problem.name}: {unsaid}")
-        return
+    estimate = estimated(found) if _worth_a_look(found) else None
+    words: list[str] = []
+    if estimate is not None and estimate.left > advice.CLEARLY:
+        words += advice.of_solve(found.problem, _level(found, estimate), estimate.family)
+    if not (words and estimate and estimate.family) and (unsaid := advice.of_start(found.problem)):
+        words.insert(0, unsaid)
+    for sentence in words:
+        say(f"{found.problem.name}: {sentence}")
+    found.advice = tuple(words)
+
+
+def _worth_a_look(found: Solution) -> bool:
     # what a random start leaves is more than what u = 0 does, as a rule: no need to look closer
     if len(found.history.total) and found.best_loss < (advice.CLEARLY / 100) ** 2 * found.history.total[0]:
-        return
-    if sum(block_sizes(Loss(found.problem, found.recipe))) > LOOKED:
-        return
-    estimate = estimated(found)
-    if estimate.left > advice.CLEARLY:
-        found.advice = advice.of_solve(found.problem, _level(found, estimate), estimate.family)
-        for sentence in found.advice:
-            say(f"{found.problem.name}: {sentence}")
+        return False
+    return sum(block_sizes(Loss(found.problem, found.recipe))) <= LOOKED
 
 
 def _level(found: Solution, estimate: Estimate) -> Level:
