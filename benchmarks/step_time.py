@@ -4,12 +4,14 @@
     python benchmarks/step_time.py --rows helmholtz-64 --out -             # some rows, to standard output
 
 Every row warms up first, waits for the device, and takes the median of repeated launches; the relative difference of the
-two gradients at one draw stands beside the times. Networks: modified MLP 4 × 64, rank 32, zero boundary built in.
+two gradients at one draw stands beside the times. Networks: modified MLP 4 × 64, rank 32, zero boundary built in; for
+navier-stokes the paper's, on 64³ points, and on 32 × 256² where 128 stands for their cube root.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 
@@ -19,6 +21,8 @@ from recording import keep
 
 import separax as sx
 from separax import bench
+from separax.catalogue import navier_stokes
+from separax.reproduce.plan import LATTICES
 
 PI = jnp.pi
 
@@ -46,7 +50,7 @@ def diffusion() -> sx.Problem:
     return sx.Problem(box, residual, [sx.Initial(bump), sx.Dirichlet(0, hard=True)], name="diffusion")
 
 
-PROBLEMS = {"helmholtz": helmholtz, "diffusion": diffusion}
+PROBLEMS = {"helmholtz": helmholtz, "diffusion": diffusion, "navier-stokes": lambda: navier_stokes.problem("paper")}
 ROWS = [
     # problem, points, seeds, precision, beside the paper-style step?
     ("helmholtz", 64, 1, "float32", True),
@@ -57,23 +61,29 @@ ROWS = [
     ("diffusion", 64, 1, "float32", True),
     ("helmholtz", 64, 1, "float64", False),
     ("diffusion", 256, 1, "float64", False),
+    ("navier-stokes", 64, 1, "float32", False),
+    ("navier-stokes", 64, 1, "tf32", False),
+    ("navier-stokes", 128, 1, "float32", False),
+    ("navier-stokes", 128, 1, "tf32", False),
 ]
 
 
+def recipe_of(problem: str, points: int, precision: str) -> sx.Recipe:
+    if problem == "navier-stokes":
+        here = LATTICES[problem][points] if points > 64 else points
+        return dataclasses.replace(navier_stokes.recipe("paper"), points=here, precision=precision)
+    network = sx.SPINN(rank=32, width=64, depth=4)
+    return sx.Recipe(network, points, 100_000, sx.Adam(1e-3), precision=precision)
+
+
 def label(problem: str, points: int, seeds: int, precision: str) -> str:
-    return f"{problem}-{points}" + (f"-{seeds}seeds" if seeds > 1 else "") + ("-float64" if precision == "float64" else "")
+    return f"{problem}-{points}" + (f"-{seeds}seeds" if seeds > 1 else "") + ("" if precision == "float32" else f"-{precision}")
 
 
 def measure(problem: str, points: int, seeds: int, precision: str, beside: bool, seconds: float) -> dict:
     with jax.enable_x64(True):
         text = PROBLEMS[problem]()
-        recipe = sx.Recipe(
-            network=sx.SPINN(rank=32, width=64, depth=4),
-            points=points,
-            steps=100_000,
-            optimiser=sx.Adam(1e-3),
-            precision=precision,
-        )
+        recipe = recipe_of(problem, points, precision)
         steps = 1000 if points < 128 else 200
         row = {
             "row": label(problem, points, seeds, precision),

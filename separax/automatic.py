@@ -27,7 +27,7 @@ from .problem import Problem
 from .progress import say
 from .runs import Run
 from .runs.describing import described
-from .session import Interrupt, Programs, Session, Window, check_memory
+from .session import Interrupt, Programs, Session, Window, check_memory, suited
 from .solution import Solution
 from .training import Trainer, TrainState
 
@@ -63,12 +63,13 @@ def automatic(
         recipe = recipe_for(problem, functions, rank, merge)
         trainer = Trainer(Loss(problem, recipe))
         check_memory(trainer)
-        session = Session(Programs(trainer), [seed], None, interrupt, Window(problem, 0, 0.0, {}, started))
         done = number * STEPS
-        session.go(lambda step, steps, done=done, **now: report(step=done + step, steps=LEVELS * STEPS, **now))
-        found = session.finish()
-        assert isinstance(found, Solution)  # one seed
-        estimate = estimated(found)
+        with suited(trainer.loss):
+            session = Session(Programs(trainer), [seed], None, interrupt, Window(problem, 0, 0.0, {}, started))
+            session.go(lambda step, steps, done=done, **now: report(step=done + step, steps=LEVELS * STEPS, **now))
+            found = session.finish()
+            assert isinstance(found, Solution)  # one seed
+            estimate = estimated(found)
         levels.append(_level(found, estimate))
         found.levels, found.estimate = tuple(levels), estimate.error
         if run is not None:

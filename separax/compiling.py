@@ -6,6 +6,8 @@ import functools
 
 import jax
 
+from .devices import current
+
 Options = dict[str, str | bool] | None
 
 # Kernels written for a step's own products take a fifth less time than those of a library. Finding the best of them takes seconds for the
@@ -21,12 +23,12 @@ HASTY: dict[str, dict[str, str | bool]] = {
 
 def often(columns: int) -> Options:
     """For training steps of a network with so many columns."""
-    return _understood(FROM_LIBRARY) if jax.default_backend() == "gpu" and columns > WIDE else None
+    return _understood(FROM_LIBRARY) if current().platform == "gpu" and columns > WIDE else None
 
 
 def seldom() -> Options:
     """For evaluations, and for solves: a few large steps that spend their time in libraries."""
-    return _understood(HASTY.get(jax.default_backend(), {}))
+    return _understood(HASTY.get(current().platform, {}))
 
 
 def _understood(options: dict[str, str | bool]) -> Options:

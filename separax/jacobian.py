@@ -21,11 +21,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+from .devices import current
 from .domain import Points
 from .linear import Linear, joined
 from .merges import PLACES, einsum
@@ -46,7 +46,7 @@ PLAIN = {"cpu": Plain(3e8, 2e7), "gpu": Plain(5e11, 2.5e8)}
 
 def jacobians(linears: Sequence[Linear]) -> Iterator[tuple[AtPoints | OnLattice, Linear]]:
     """The Jacobian of every place. Small lattices are taken together, point by point."""
-    plain = PLAIN.get(jax.default_backend(), PLAIN["gpu"])
+    plain = PLAIN.get(current().platform, PLAIN["gpu"])
     small: list[Linear] = []
     for linear in linears:
         axes, rows = len(linear.features), linear.left.size

@@ -146,7 +146,8 @@ class Loss:
         return [self.problem.needs, *(term.needs for term in self.problem.terms)]
 
     def sources(self, network: SeparableNetwork | PointwiseNetwork, places: tuple[Place, ...]) -> list[Source]:
-        return sources(network, places, self.needs)
+        merges = [self.problem.multiplied, *([term.needs] for term in self.problem.terms)]
+        return sources(network, places, self.needs, merges)
 
     def __call__(self, model: Model, places: tuple[Place, ...], given: Given | None = None) -> Float[Array, " terms"]:
         """The unweighted terms, in the order of `names`."""

@@ -31,7 +31,7 @@ from .progress import display
 from .recipe import Recipe
 from .report.record import record
 from .runs import Run, keep_solution, settings
-from .session import Interrupt, Programs, Session, Window, check_memory, keep_or_say
+from .session import Interrupt, Programs, Session, Window, check_memory, keep_or_say, suited
 from .solution import Ensemble, Solution
 from .sources import sources
 from .terms import Term
@@ -61,6 +61,7 @@ def march(
         loss = Loss(first_window(problem, recipe, edges), recipe)
         trainer = Trainer(loss, len(seeds) if several else None)
         check_memory(trainer)
+        stack.enter_context(suited(loss))
         asked = settings(problem, recipe, seeds) | {"windows": windows, "warm": bool(warm)}
         folder = stack.enter_context(Run(out, asked, resume)) if out is not None else None
         hooks.on_start(asked)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import jax
-
+from .devices import current
 from .errors import MemoryPrediction
 
 
 def available() -> int | None:
     """Free bytes on the device JAX uses, or None where nobody tells."""
-    device = jax.devices()[0]
+    device = current()
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats.get("bytes_in_use", 0)

@@ -226,16 +226,20 @@ class Problem:
         tracer, coordinates, unknowns = self._example()
 
         names: list[str] = []
+        multiplied: set[frozenset[Key]] = set()
 
         def values(c, k):
             found = self.expressions(tracer, c, k)
             names.extend(found)
+            multiplied.update(tracer.merged)
+            multiplied.update(frozenset(r._terms) for r in found.values() if isinstance(r, Field) and r._terms and not r.linear)
             return {name: values_of(r, tracer.shape, name) for name, r in found.items()}
 
         jax.eval_shape(values, coordinates, unknowns)
         self.residuals: tuple[str, ...] = tuple(names)
         self.needs = frozenset(tracer.needs)
         self.merges = tuple(tracer.merged)
+        self.multiplied = frozenset(multiplied)  # the merges that residuals which are not linear are made of
         if not self.needs:
             raise InputError(
                 f"residual depends on no field; it must be an expression of {listed(self.fields)} that is zero where the equation holds"

@@ -46,6 +46,11 @@ def rounded(precision: str) -> Iterator[None]:
         _of_a_step.reset(token)
 
 
+def in_tf32() -> bool:
+    """Whether the products of the step that is traced are rounded."""
+    return _of_a_step.get() != PRECISION
+
+
 def product(a: Array, b: Array) -> Array:
     """A matrix product of a training step."""
     return jnp.matmul(a, b, precision=_of_a_step.get())
@@ -298,6 +303,19 @@ def merge(parts: Sequence[tuple[Separable, Terms]], once: Once | None = None) ->
                 left.append(_side(once, u, 0, split, {head: 1.0}))
                 right.append(_side(once, u, split, len(shape), by_tail))
     return product(jnp.concatenate(left, 1), jnp.concatenate(right, 1).T).reshape(shape)
+
+
+def merge_each(parts: Sequence[tuple[Separable, Orders]]) -> list[Array]:
+    """∂^orders u of every part on the lattice, in one batched product. All are of one shape and rank."""
+    shape, rank = parts[0][0].shape, parts[0][0].rank
+    split = best_split(shape, [(rank, [orders]) for _, orders in parts])
+
+    def side(axes: range) -> Array:
+        factors = [jnp.stack([u.jets[i][orders[i]] for u, orders in parts]) for i in axes]  # each (parts, points, rank)
+        return jax.vmap(lambda *each: khatri_rao(each))(*factors)
+
+    left, right = side(range(split)), side(range(split, len(shape)))
+    return list(product(left, jnp.swapaxes(right, 1, 2)).reshape(len(parts), *shape))
 
 
 def group(terms: Terms, split: int) -> tuple[dict[Orders, dict[Orders, Any]], dict[Orders, dict[Orders, Any]]]:

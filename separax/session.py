@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
 import threading
@@ -16,9 +17,11 @@ import numpy as np
 from jaxtyping import Array
 
 from .compiling import seldom
+from .devices import current, on_host, to_host
 from .domain import Lattice
 from .errors import Diverged, InputError
-from .loss import TIME, Model
+from .layers import block_sizes
+from .loss import TIME, Loss, Model
 from .memory import check_fits
 from .problem import Problem
 from .progress import say
@@ -32,16 +35,17 @@ from .solution import (
     Timing,
     View,
     error_lattice,
-    on_host,
     reference_on,
     squares,
-    to_host,
 )
 from .training import Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
 SAVE_SECONDS = 30.0  # between two saves of the state
 STATE = "state."  # what the names of a state's arrays begin with
+# Numbers in all the Jacobians of a solve, up to which a processor is done before a GPU has compiled. Of the catalogue's solves those with
+# 1e7 to 4e8 take 0.3 to 4 s on two cores, after 3 to 6 s of compiling; 0.2 to 0.7 s on an H200, after 6 to 16 s. The next have 4e9.
+SMALL = 1e9
 WATCHED = 2**15  # points of the lattice on which the error is followed during training
 
 
@@ -55,6 +59,19 @@ def check_memory(trainer: Trainer) -> None:
             trainer.predicted_bytes(),
             "use fewer points, a smaller rank, or fewer seeds at once",
         )
+
+
+def suited(loss: Loss) -> contextlib.AbstractContextManager[Any]:
+    """The device for a run: small solves are the processor's."""
+    return on_host() if current().platform != "cpu" and _is_small(loss) else contextlib.nullcontext()
+
+
+def _is_small(loss: Loss) -> bool:
+    if not all(stage.optimiser.sees == "layers" for stage in loss.recipe.stages):
+        return False
+    places = jax.eval_shape(lambda: loss.draw(jax.random.key(0), jnp.zeros((), jnp.int32)))
+    rows = sum(math.prod(place.shape) for place in places)
+    return rows * sum(block_sizes(loss)) * loss.recipe.total_steps <= SMALL
 
 
 class Interrupt:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from . import devices
 from .calling import call, parameters, values_of
 from .compiling import seldom
+from .devices import on_host, to_host
 from .domain import Lattice, Points, quadrature
 from .errors import InputError, listed, nearest
 from .fields import Field, Key, Source
@@ -360,6 +361,7 @@ class Solution(View):
         since: float = 0.0,
     ):
         super().__init__(problem, recipe, model, problem.quantities, since)
+        self.device = devices.name()  # that it was found on
         self.estimate: float | None = None
         self.levels: tuple[Any, ...] = ()
         self.advice: tuple[str, ...] = ()
@@ -506,19 +508,6 @@ def slabs(place: Place, most: int) -> Sequence[Place]:
 def error_lattice(problem: Problem, most: int) -> Lattice:
     """The regular lattice on which errors are measured: up to 256 points per axis, `most` in all."""
     return problem.box.lattice(max(2, min(256, int(most ** (1 / problem.box.dimension) + 1e-9))))
-
-
-@contextlib.contextmanager
-def on_host() -> Iterator[Any]:
-    """Errors are measured on the processor: a lattice of a million points takes it a moment, where a GPU's compiler takes
-    several seconds before it begins."""
-    host = jax.local_devices(backend="cpu")[0]
-    with jax.default_device(host):
-        yield host
-
-
-def to_host(tree: Any, host: Any) -> Any:
-    return jax.tree.map(lambda leaf: jax.device_put(leaf, host) if eqx.is_array(leaf) else leaf, tree)
 
 
 def squares(

@@ -20,7 +20,7 @@ from .progress import display
 from .recipe import Recipe
 from .report.record import record
 from .runs import Run, settings
-from .session import Interrupt, Programs, Session, check_memory, keep_or_say
+from .session import Interrupt, Programs, Session, check_memory, keep_or_say, suited
 from .solution import Ensemble, Solution
 from .training import Trainer
 
@@ -97,7 +97,7 @@ def solve(
         trainer = Trainer(Loss(problem, recipe), len(seeds) if several else None)
         check_memory(trainer)
         asked = settings(problem, recipe, seeds)
-        with contextlib.ExitStack() as stack:
+        with suited(trainer.loss), contextlib.ExitStack() as stack:
             run = stack.enter_context(Run(out, asked, resume)) if out is not None else None
             hooks.on_start(asked)
             with display(problem.name, progress) as shown, Interrupt() as interrupt:

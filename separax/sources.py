@@ -6,25 +6,65 @@ coordinate of an axis one time, whether the interior, a face or a data grid asks
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
+from .devices import current
 from .domain import Lattice, Points, flatten
 from .fields import Key, Source
 from .networks import PointwiseNetwork, SeparableNetwork
-from .separable import Once, Separable, add_up, columns, merge, merge_at_points
+from .separable import Once, Separable, add_up, columns, in_tf32, merge, merge_at_points, merge_each
 
 Place = Lattice | Points
+
+# What a GPU takes to start the products of a merge and of its gradient, and the operations it does in a second of a batched product, in
+# full precision and in TF32: measured on one NVIDIA H200
+LAUNCHES = 15e-6
+RATES = {False: 1.5e13, True: 1e14}
+
+
+class Together:
+    """The derivatives of all fields that are merged on one lattice, each by itself, in one batched product.
+
+    A merge of a whole combination is less work, but a system has many, with twice as many products in the gradient. Where the lattice is
+    small a GPU takes longer to start them than to do them: there it is better to do more at once.
+    """
+
+    def __init__(self, components: Sequence[Separable]):
+        self.components, self.merges = components, set[frozenset[Key]]()
+
+    @functools.cached_property
+    def keys(self) -> set[Key]:
+        return {key for merge in self.merges for key in merge}
+
+    @functools.cached_property
+    def values(self) -> dict[Key, Array]:
+        """By component and orders. Made when it is first asked for: there may be no need to."""
+        keys = sorted(self.keys)
+        return dict(zip(keys, merge_each([(self.components[c], orders) for c, orders in keys])))
+
+    @functools.cached_property
+    def pays(self) -> bool:
+        """Whether that is done sooner than the merges."""
+        if current().platform != "gpu" or len({u.rank for u in self.components}) > 1:
+            return False
+        first = self.components[0]
+        operations = 6 * len(self.keys) * first.rank * math.prod(first.shape)
+        return operations / RATES[in_tf32()] < len(self.merges) * LAUNCHES
 
 
 class SeparableSource:
     """Formal combinations merged from factors."""
 
-    def __init__(self, components: Sequence[Separable], place: Place, once: Once):
-        self.components, self.place, self.once = components, place, once
+    def __init__(self, components: Sequence[Separable], place: Place, once: Once, together: Together | None = None):
+        self.components, self.place, self.once, self.together = components, place, once, together
         self.axes, self.shape, self.dtype = place.axes, place.shape, components[0].jets[0].dtype
         self._made: dict[Any, Array] = {}
 
@@ -37,6 +77,8 @@ class SeparableSource:
         return columns(self.parts(terms), self.once)
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
+        if self.together is not None and self.together.pays and self.together.keys >= set(terms):
+            return add_up(jnp.asarray(c, self.dtype) * self.together.values[key] for key, c in terms.items())
         key = _hashable(terms)
         if key is not None and key in self._made:
             return self._made[key]
@@ -68,15 +110,17 @@ class Rows:
 
     def __init__(self):
         self.arrays: list[Array] = []
-        self.slices: dict[int, slice] = {}
+        self.slices: dict[Any, slice] = {}
         self.length = 0
 
     def add(self, coordinates: Array) -> slice:
-        if id(coordinates) not in self.slices:
-            self.slices[id(coordinates)] = slice(self.length, self.length + len(coordinates))
+        # tables of several quantities at one instant have an array for it each
+        key = id(coordinates) if isinstance(coordinates, Tracer) else (coordinates.dtype, np.asarray(coordinates).tobytes())
+        if key not in self.slices:
+            self.slices[key] = slice(self.length, self.length + len(coordinates))
             self.arrays.append(coordinates)
             self.length += len(coordinates)
-        return self.slices[id(coordinates)]
+        return self.slices[key]
 
     def all(self, dtype: Any) -> Array:
         return (
@@ -91,9 +135,13 @@ def highest(needs: Iterable[Key]) -> int:
 
 
 def sources(
-    network: SeparableNetwork | PointwiseNetwork, places: Sequence[Place], needs: Sequence[Iterable[Key]]
+    network: SeparableNetwork | PointwiseNetwork,
+    places: Sequence[Place],
+    needs: Sequence[Iterable[Key]],
+    merges: Sequence[Iterable[frozenset[Key]]] | None = None,
 ) -> list[Source]:
-    """One source per place, each able to give the derivatives in `needs`."""
+    """One source per place, each able to give the derivatives in `needs`. `merges`: what each will be asked to merge, as far as that is
+    known."""
     dtype = network.body.out.weight.dtype
     if isinstance(network, PointwiseNetwork):
         found: list[Source] = []
@@ -114,8 +162,14 @@ def sources(
             cuts[key] = jets[axis][component][:, rows]
         return cuts[key]
 
-    for place, rows in zip(places, slices):
+    shared: dict[Any, Together] = {}
+    for number, (place, rows) in enumerate(zip(places, slices)):
         weights = place.weights if isinstance(place, Lattice) else None
         each = [Separable(place.axes, [cut(i, k, s) for k, s in enumerate(rows)], weights) for i in range(network.components)]
-        made.append(SeparableSource(each, place, once))
+        together = None
+        if merges is not None and isinstance(place, Lattice) and len(place.axes) > 1:
+            # conditions on several quantities have their lattice in common
+            together = shared.setdefault(tuple((s.start, s.stop) for s in rows), Together(each))
+            together.merges |= set(merges[number])
+        made.append(SeparableSource(each, place, once, together))
     return made

@@ -15,7 +15,7 @@ TRAINED = sx.Recipe(sx.SPINN(rank=8, width=4, depth=1), 6, steps=100)
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    monkeypatch.setattr(compiling, "jax", SimpleNamespace(default_backend=lambda: "gpu", jit=jax.jit, errors=jax.errors))
+    monkeypatch.setattr(compiling, "current", lambda: SimpleNamespace(platform="gpu"))
 
 
 def problem():

@@ -15,7 +15,7 @@ from numpy.polynomial import Polynomial
 
 from separax.domain import Box, Lattice, quadrature
 from separax.errors import DerivativeError, InputError
-from separax.separable import Separable, best_split, columns, khatri_rao, leibniz, mean_square, merge, merge_at_points
+from separax.separable import Separable, best_split, columns, khatri_rao, leibniz, mean_square, merge, merge_at_points, merge_each
 
 AXES = ("t", "x", "y", "z", "a", "b", "c")
 some = settings(max_examples=12, deadline=None)
@@ -279,6 +279,15 @@ def test_merging_with_traced_coefficients(case):
     u, terms = random_separable(case, case.ranks[0], order=2), random_terms(case, 2, 5)
     found = jax.jit(lambda cs: merge([(u, dict(zip(terms, cs)))]))(list(terms.values()))
     assert_close(found, apply_on_lattice([(u, terms)]))
+
+
+@some
+@given(cases(most=4))
+def test_merging_each_derivative_is_merging_them_one_by_one(case):
+    us = [random_separable(case, case.ranks[0], order=2) for _ in range(2)]
+    parts = [(u, orders) for u in us for orders in random_terms(case, 2, 5)]
+    for found, (u, orders) in zip(merge_each(parts), parts, strict=True):
+        assert_close(found, apply_on_lattice([(u, {orders: 1.0})]))
 
 
 def test_parts_without_terms_do_not_count():

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-import jax
 import numpy as np
 
+from .. import devices
 from ..marched import Marched
 from ..networks import network_name
 from ..solution import Ensemble, Solution
@@ -27,23 +27,10 @@ def version(package: str) -> str:
         return "source"  # run from a checkout without an install
 
 
-def device() -> str:
-    """The device in words: "NVIDIA H200", or the processor's name."""
-    first = jax.devices()[0]
-    if first.platform != "cpu":
-        return first.device_kind
-    try:
-        with open("/proc/cpuinfo") as file:
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-        return f"{names[0]} × {len(names)}" if names else "cpu"
-    except OSError:
-        return platform.processor() or "cpu"
-
-
 def environment() -> dict[str, Any]:
     return {
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "device": device(),
+        "device": devices.name(),
         "python": platform.python_version(),
         "versions": {package: version(package) for package in PACKAGES},
     }
@@ -83,6 +70,7 @@ def record(found: Solution | Ensemble) -> dict[str, Any]:
         "interrupted": first.interrupted,
         "run_dir": None if first.run_dir is None else str(first.run_dir),
         **environment(),
+        "device": first.device,
     }
     if len(solutions) > 1:
         out["relative_l2_each"] = list(errors)

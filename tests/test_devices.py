@@ -1,0 +1,126 @@
+"""What depends on the device: small solves are the processor's, and a GPU merges many derivatives at once."""
+
+import contextlib
+import dataclasses
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import separax as sx
+from separax import devices, jets, session, sources
+from separax.catalogue import find
+from separax.loss import Loss
+from separax.reproduce.plan import Job
+from separax.separable import rounded
+from separax.training import Trainer
+
+GPU = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200")
+
+
+def is_for_the_processor(name, **how):
+    problem, recipe = find(name).make(**how)
+    with jax.enable_x64(True):
+        return not isinstance(session.suited(Loss(problem, recipe)), contextlib.nullcontext)
+
+
+@pytest.mark.parametrize("name", ["helmholtz", "klein-gordon", "klein-gordon-3d", "diffusion-5d", "poisson-lshape"])
+def test_small_solves_are_done_on_the_processor(monkeypatch, name):
+    monkeypatch.setattr(session, "current", lambda: GPU)
+    assert is_for_the_processor(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("navier-stokes-3d", {}), ("flow-mixing", {}), ("diffusion", {}), ("helmholtz", {"recipe": "paper"}), ("helmholtz", {"network": "spinn"})],
+)  # fmt: skip
+def test_large_solves_and_all_training_are_a_gpus(monkeypatch, name, how):
+    monkeypatch.setattr(session, "current", lambda: GPU)
+    assert not is_for_the_processor(name, **how)
+
+
+def test_without_a_gpu_nothing_is_moved():
+    assert not is_for_the_processor("helmholtz")
+
+
+def test_a_device_has_a_name_and_a_solution_says_on_which_it_was_found(monkeypatch):
+    processor = devices.name()
+    problem = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0, hard=True)])
+    assert sx.solve(problem, progress=False).device == processor
+    monkeypatch.setattr(devices, "current", lambda: GPU)
+    assert devices.name() == "NVIDIA H200"
+
+
+def test_the_device_that_was_chosen_is_the_current_one():
+    host = jax.local_devices(backend="cpu")[0]
+    with devices.on_host() as chosen:
+        assert devices.current() == chosen == host
+    with jax.default_device("cpu"):
+        assert devices.current() == host
+
+
+def value_and_gradient(name, network, points, precision):
+    problem, recipe = Job(name, network, points, (0,)).make()
+    with jax.enable_x64(True):
+        trainer = Trainer(Loss(problem, dataclasses.replace(recipe, precision=precision)))
+        params = trainer.init(jax.random.key(0)).model
+        places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
+        made = jax.make_jaxpr(jax.value_and_grad(lambda p: trainer._value(p, places, {})[0]))(params)
+        products = str(made).count("dot_general")
+        value, gradient = jax.core.eval_jaxpr(made.jaxpr, made.consts, params)
+        return products, float(value), np.asarray(gradient)
+
+
+@pytest.mark.parametrize(
+    ("name", "network", "points"),
+    [
+        ("navier-stokes", "spinn-mod", 5),
+        ("navier-stokes-3d", "spinn", 4),
+        ("diffusion", "spinn", 6),
+        ("klein-gordon-3d", "spinn", 4),
+    ],
+)
+def test_merging_at_once_gives_the_same_loss_and_gradient_in_fewer_products(monkeypatch, name, network, points):
+    many, value, gradient = value_and_gradient(name, network, points, "float64")
+    monkeypatch.setattr(sources, "current", lambda: GPU)
+    few, value_at_once, gradient_at_once = value_and_gradient(name, network, points, "float64")
+    assert few < many
+    assert value_at_once == pytest.approx(value, rel=1e-13)
+    assert np.linalg.norm(gradient_at_once - gradient) < 1e-12 * np.linalg.norm(gradient)
+
+
+def pays(shape, rank, keys, merges, tf32=False):
+    some = sources.Separable("txy", [jax.ShapeDtypeStruct((4, n, rank), jnp.float32) for n in shape])
+    together = sources.Together([some])
+    together.merges = {frozenset((0, (0, i, j)) for i in range(keys // merges)) for j in range(merges)}
+    with rounded("tf32" if tf32 else "float32"):
+        return together.pays
+
+
+def test_many_small_merges_are_done_at_once_and_few_large_ones_are_not(monkeypatch):
+    assert not pays((64, 64, 64), 32, 4, 2)
+    monkeypatch.setattr(sources, "current", lambda: GPU)
+    assert pays((64, 64, 64), 32, 4, 2)  # as measured on one NVIDIA H200
+    assert pays((64, 64, 64), 128, 10, 5, tf32=True)
+    assert not pays((64, 64, 64), 128, 10, 5)
+    assert not pays((32, 256, 256), 128, 10, 5, tf32=True)
+    assert not pays((128, 128, 128), 32, 5, 5)
+
+
+def test_coordinates_that_are_the_same_are_one_set_of_rows():
+    rows = sources.Rows()
+    first, again, other = rows.add(jnp.zeros(1)), rows.add(jnp.zeros(1)), rows.add(jnp.ones(1))
+    assert first == again == slice(0, 1)
+    assert other == slice(1, 2)
+
+
+def test_adding_up_many_points_alone_changes_no_gradient(monkeypatch):
+    """The barrier is in the gradient only, and on nothing's way."""
+    monkeypatch.setattr(jets, "MANY", 10**6)
+    _, value, gradient = value_and_gradient("klein-gordon", "spinn-mod", 5, "float64")
+    monkeypatch.setattr(jets, "MANY", 1)
+    _, settled, its_gradient = value_and_gradient("klein-gordon", "spinn-mod", 5, "float64")
+    assert settled == value
+    assert np.linalg.norm(its_gradient - gradient) <= 1e-14 * np.linalg.norm(gradient)
