@@ -298,14 +298,17 @@ class Uniform(Sampler):
 
 
 class Grid(Sampler):
-    """A regular grid, its upper end left out, moved by a random part of its spacing: `shifts` fixed random shifts taken
-    in turn, each for `every` steps (the paper's Navier-Stokes runs). `shifts=0` leaves it unmoved."""
+    """A regular grid, its upper end left out, moved by a part of its spacing: `shifts` fixed shifts taken in turn, each for `every`
+    steps (the paper's Navier-Stokes runs). All but the first are random; that is none, so that some points lie on the lower faces:
+    between these and the first points inside a network would else find room to leave the initial values behind. `shifts=0` never
+    moves it."""
 
     shifts: int = eqx.field(static=True, default=8, converter=lambda n: whole("Grid: shifts", n, 0))
     every: int | None = eqx.field(static=True, default=100, converter=lambda n: whole("Grid: every", n))
 
     def axis(self, key, number, bounds, n, dtype):
-        shift = jax.random.uniform(jax.random.fold_in(key, number % self.shifts), (), dtype) if self.shifts else 0.0
+        turn = number % max(self.shifts, 1)
+        shift = jnp.where(turn == 0, 0.0, jax.random.uniform(jax.random.fold_in(key, turn), (), dtype))
         lower, upper = bounds
         return lower + (upper - lower) / n * (jnp.arange(n, dtype=dtype) + shift), None
 

@@ -140,17 +140,17 @@ def fit(arrays: Mapping[str, np.ndarray]) -> None:
         raise InputError(f"u and v must be on the same grid, got {shapes}: resample one of them")
 
 
-def random_flow(seed: int = 0, points: int = 128, speed: float = 5.0, peak: int = 4) -> Flow:
-    """A random flow without divergence: Gaussian, isotropic, of energy spectrum E(k) ~ exp(-4 log²(k/peak)).
+def random_flow(seed: int = 0, points: int = 128, speed: float = 5.0, peak: int = 3) -> Flow:
+    """A random flow without divergence: Gaussian, isotropic, of energy spectrum E(k) ~ exp(-4 log²(k/peak)) / k.
 
-    The band is as wide as that of JAX-CFD's `filtered_velocity_field`, centred on `peak`. The field depends on the seed, the
-    speed and the peak only: on another grid it has other points, but the same function lies below.
+    That is the spectrum of JAX-CFD's `filtered_velocity_field`, with which the paper made its initial state, and its usual peak. The
+    field depends on the seed, the speed and the peak only: on another grid it has other points, but the same function lies below.
 
     Arguments:
         seed: the same one gives the same field.
         points: per axis, more than 12 times the peak.
         speed: the largest √(u² + v²) on the square; no point of the grid need lie where it is reached.
-        peak: the wavenumber with the most energy.
+        peak: the wavenumber about which the energy lies.
     """
     seed, points, peak = whole("seed", seed, 0), whole("points", points), whole("peak", peak)
     speed, highest = finite("speed", speed, positive=True), BAND * peak
@@ -162,7 +162,7 @@ def random_flow(seed: int = 0, points: int = 128, speed: float = 5.0, peak: int 
     k = np.hypot(kx, ky)
     k[0, 0] = np.inf
     # energy is k² |ψ|², and there are 2πk waves of about the wavenumber k
-    size = np.where(k <= highest, np.exp(-2 * np.log(np.where(k <= highest, k, peak) / peak) ** 2) * k**-1.5, 0)
+    size = np.where(k <= highest, np.exp(-2 * np.log(np.where(k <= highest, k, peak) / peak) ** 2) * k**-2.0, 0)
     real, imaginary = np.random.default_rng(seed).standard_normal((2, *size.shape))
     stream = size * (real + 1j * imaginary)
     stream[highest + 1 :, 0] = stream[highest:0:-1, 0].conj()  # both are there, and belong to one real wave

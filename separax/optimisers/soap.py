@@ -35,8 +35,9 @@ class SOAP(Rated):
     steps: nothing beside a large lattice. The networks of the axes are layers of their own. Biases and unknown coefficients, which are
     no matrices, get Adam's step. Where several seeds are trained at once, the decomposition is made at every step.
 
+    The rate and its schedule are as for `Adam`.
+
     Arguments:
-        rate, schedule, warmup, final, steps: as for `Adam`.
         every: steps between two looks for the eigenvectors, each one step of orthogonal iteration; 0: never, which is Adam.
         gradients: how much the mean of the gradients keeps of itself in a step (Adam: 0.9).
         squares: the same for the mean of their squares (Adam: 0.999), and for those of G Gᵀ and Gᵀ G.

@@ -14,7 +14,7 @@ from ..networks import NETWORKS, SPINN
 from ..optimisers import LBFGS, Adam
 from ..problem import Problem
 from ..recipe import Recipe
-from .published import Published, published, seeds_of
+from .published import Published, pointwise, published, seeds_of
 
 TUNED = "+lbfgs"  # what a network's name ends in where L-BFGS follows Adam
 LBFGS_STEPS = 1_000  # the paper says "a single outer loop", and not how many steps that is
@@ -104,21 +104,17 @@ def plan(
         rows = [row for row in published() if row.problem == name and row.network in (networks or known)]
         for network in dict.fromkeys(row.network for row in rows):
             sizes = _sizes(name, network, [row for row in rows if row.network == network], points)
-            pointwise = _pointwise(network)
-            chosen = seeds or (BASELINE_SEEDS if pointwise else seeds_of(name))
+            baseline = pointwise(network)
+            chosen = seeds or (BASELINE_SEEDS if baseline else seeds_of(name))
             for size in sizes:
-                train = not pointwise or baselines == "all" or (baselines == "smallest" and size == min(sizes))
+                train = not baseline or baselines == "all" or (baselines == "smallest" and size == min(sizes))
                 job = Job(name, network, size, tuple(range(first_seed, first_seed + chosen)), steps, None, train)
                 jobs += [job] if not ranks else _with_ranks(job, ranks)
     if not jobs:
         asked = listed([*problems, *networks, *map(str, points)])
         raise InputError(f"reproduce: the paper has no row for {asked}: `separax reproduce --show` lists those it has")
     # small rows first, baselines last; rows of one network and size share much of what a compiler has to try out
-    return sorted(jobs, key=lambda job: (_pointwise(job.network), job.points, job.network))
-
-
-def _pointwise(network: str) -> bool:
-    return not network.startswith("spinn")
+    return sorted(jobs, key=lambda job: (pointwise(job.network), job.points, job.network))
 
 
 def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int]) -> list[int]:

@@ -55,6 +55,11 @@ class Published:
         return self.total_points is None or points**axes == self.total_points
 
 
+def pointwise(network: str) -> bool:
+    """Whether a network is one of the baselines."""
+    return not network.startswith("spinn")
+
+
 def seeds_of(problem: str) -> int:
     return SEEDS.get(problem, 7)
 

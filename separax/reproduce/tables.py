@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, listed, nearest
 from ..runs import write
-from .published import DEVICE, Published, seeds_of, steps_of
+from .published import DEVICE, Published, pointwise, seeds_of, steps_of
 from .records import Record
 from .statistics import Interval, interval
 
@@ -109,6 +109,9 @@ class Row:
         notes = [*self.short] if status == "done" else ["timed only"]
         notes += [f"{self.record['recipe']} recipe"] if self.record["recipe"] != "paper" else []
         notes += [self.record["precision"]] if self.record["precision"] != "float32" else []
+        counts = self.record["settings"].get("points")
+        if isinstance(counts, Mapping) and len(set(counts.values())) > 1:
+            notes.append(" × ".join(map(str, counts.values())))
         return "; ".join([*notes, note] if note else notes)
 
 
@@ -139,7 +142,7 @@ class Summary:
     compared: int  # of these with an error of ours
     full: int  # of these with the published seeds and steps
     within: int  # of those compared, up to `WITHIN` times the published error
-    slowest: float | None  # smallest number of times faster
+    slowest: float | None  # smallest number of times faster, of separable networks
     device_seconds: float  # compiling and training, all seeds together
 
 
@@ -161,7 +164,7 @@ def _summary(problem: str, rows: Sequence[Row]) -> Summary:
         compared=len(compared),
         full=sum(not any(row.short for row in group) for group in compared),
         within=sum(all((row.ratio or 0.0) <= WITHIN for row in group) for group in compared),
-        slowest=min((row.faster for row in rows if row.faster is not None), default=None),
+        slowest=min((row.faster for row in rows if row.faster is not None and not pointwise(row.network)), default=None),
         device_seconds=sum(_device_seconds(r) for r in records),
     )
 
@@ -214,7 +217,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
     ]
     caption = (
         f"In full: with the published number of seeds and steps. Within: an error of at most {WITHIN} times the published one. "
-        f"Speed-up: of a step, ours on {_devices(rows)} over the published one on {DEVICE}."
+        f"Speed-up: of a step of a separable network, ours on {_devices(rows)} over the published one on {DEVICE}."
     )
     return Table("summary", headings, cells, caption=caption)
 
@@ -268,7 +271,7 @@ def _cells(row: Row) -> list[str]:
     theirs = row.published
     return [
         row.network,
-        lattice(row.points, row.axes, theirs.total_points if theirs else None),
+        lattice(None if theirs and theirs.total_points else row.points, row.axes, theirs.total_points if theirs else None),
         brief(theirs and theirs.relative_l2),
         brief_interval(row.relative_l2),
         brief(row.ratio),
