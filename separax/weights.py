@@ -24,10 +24,11 @@ from jaxtyping import Array, Float
 from .domain import Points
 from .jacobian import spread
 from .layers import flat
+from .lifts import Coordinates
 from .linear import Linear, linearised, parts
 from .loss import Given, Known, Loss, Model
 from .merges import einsum
-from .networks import SPINN, Coordinates, SeparableNetwork, _filled
+from .networks import SPINN, SeparableNetwork, filled
 from .normal import Normal
 from .sources import Place, Rows, highest, sources
 
@@ -74,7 +75,7 @@ class Axes:
             made = jax.vmap(lambda unit: back(jnp.broadcast_to(unit, values.shape)))(units)
             return made.reshape(*values.shape[1:], *self.weights.shape)
 
-        made = jax.vmap(at, 1)(jnp.stack(_filled(coordinates)))
+        made = jax.vmap(at, 1)(jnp.stack(filled(coordinates)))
         return [made[: len(c), :, :, :, i] for i, c in enumerate(coordinates)]
 
     def order(self, unknowns: Sequence[str]) -> Array:

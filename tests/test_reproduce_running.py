@@ -244,7 +244,18 @@ def test_more_steps_or_seeds_are_run_and_what_was_there_is_put_aside(folder, mon
 def test_totals_are_spread_as_the_papers_code_does():
     jobs = {job.points: job for job in plan(["navier-stokes"], networks=["spinn-mod"])}
     assert set(jobs) == {32, 64, 128}
-    assert [jobs[n].make()[1].points for n in (64, 128)] == [64, {"t": 32, "x": 256, "y": 256}]
+    assert [jobs[n].make()[1].points for n in (64, 128)] == [{"t": 16, "x": 128, "y": 128}, {"t": 32, "x": 256, "y": 256}]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_row_is_recorded_before_it_is_drawn(tmp_path, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "draw", stopped)
+    with pytest.raises(Stopped, match="stopped at once"):
+        go([Job("helmholtz", "spinn", 6, (0,), steps=20)], tmp_path)
+    assert [r["status"] for r in collect(tmp_path)[0]] == ["done"]
 
 
 @pytest.mark.usefixtures("quick")

@@ -66,14 +66,16 @@ def run_all(jobs: Sequence[Job], folder: Path, command: str, say: Say, progress:
         if record is None:
             say(f"[{number}/{len(jobs)}] {about}")
             try:
-                record = run(job, folder, command, progress)
-            except KeyboardInterrupt:  # before training began, or asked twice
+                record, first = run(job, folder, command, progress)
+                if record["status"] == "skipped":
+                    say(f"skipped: {record['note']}")
+                if record["status"] != "skipped" or not _stands(job.path(folder)):  # a row that ran once is worth more
+                    _put_aside(job.path(folder))
+                    write_record(job.path(folder), record)
+                if first is not None:
+                    draw(job, first, folder / "figures")
+            except KeyboardInterrupt:  # before training began, asked twice, or while drawing
                 raise Stopped(f"{about}: stopped at once") from None
-            if record["status"] == "skipped":
-                say(f"skipped: {record['note']}")
-            if record["status"] != "skipped" or not _stands(job.path(folder)):  # a row that ran once is worth more
-                _put_aside(job.path(folder))
-                write_record(job.path(folder), record)
         else:
             say(f"[{number}/{len(jobs)}] {about}: recorded already")
         found.append(record)
@@ -115,8 +117,8 @@ def _begun(place: Path, wanted: Mapping[str, Any]) -> bool:
     return same
 
 
-def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> Record:
-    """One row, as a record."""
+def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> tuple[Record, Solution | None]:
+    """One row, as a record; and the solution of its first seed."""
     problem, recipe = job.make()
     record: Record = {
         "schema": 1,
@@ -138,8 +140,9 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> R
     }
     if job.rank is not None:
         record["rank"] = job.rank
+    first = None
     try:
-        _measure(record, job, problem, recipe, folder, progress)
+        first = _measure(record, job, problem, recipe, folder, progress)
     except MemoryPrediction as error:
         record["note"] = str(error)
     except jax.errors.JaxRuntimeError as error:
@@ -150,15 +153,15 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> R
         record["note"] = f"diverged: {error}"
     if record["ms_per_step"] is None:
         record["status"] = "skipped"
-    return record
+    return record, first
 
 
-def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder: Path, progress: bool | None) -> None:
-    """Times a step, then trains; what is known goes into the record at once."""
+def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder: Path, progress: bool | None) -> Solution | None:
+    """Times a step, then trains; what is known goes into the record at once. Returns the solution of the first seed."""
     together = at_once(problem, recipe, len(job.seeds) if job.train else 1)
     record |= step_cost(problem, recipe)
     if not job.train:
-        return
+        return None
     parts = [job.seeds[i : i + together] for i in range(0, len(job.seeds), together)]
     groups: list[Ensemble] = []
     for seeds in parts:
@@ -171,13 +174,19 @@ def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder:
             raise Stopped(f"{job.problem}, {job.network}, {job.points} points: stopped at step {found[0].timing.steps:,}")
         groups.append(found)
     if job.problem in FLOWS:
-        if job.rank is None:
-            pictures(job.problem, groups[0][0], folder / "figures", job.stem)
         record["over_time"] = over_time([solution for group in groups for solution in group])
-    elif job.points == 64 or problem.box.dimension == 2:
-        picture(groups[0][0], folder / "figures" / f"{job.problem}-{job.stem}.png")
     note = f"{together} {'seed' if together == 1 else 'seeds'} at once" if len(groups) > 1 else ""
     record |= summary(groups) | {"status": "done", "note": note}
+    return groups[0][0]
+
+
+def draw(job: Job, solution: Solution, figures: Path) -> None:
+    """What the paper shows of a row."""
+    if job.problem in FLOWS:
+        if job.rank is None:
+            pictures(job.problem, solution, figures, job.stem)
+    elif job.points == 64 or solution.problem.box.dimension == 2:
+        picture(solution, figures / f"{job.problem}-{job.stem}.png")
 
 
 def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
