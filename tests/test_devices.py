@@ -45,12 +45,13 @@ def test_without_a_gpu_nothing_is_moved():
     assert not is_for_the_processor("helmholtz")
 
 
-def test_a_device_has_a_name_and_a_solution_says_on_which_it_was_found(monkeypatch):
+def test_a_solution_says_on_which_device_it_was_found_also_where_it_is_loaded(monkeypatch, tmp_path):
     processor = devices.name()
     problem = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0, hard=True)])
-    assert sx.solve(problem, progress=False).device == processor
+    assert sx.solve(problem, out=tmp_path / "run", progress=False).device == processor
     monkeypatch.setattr(devices, "current", lambda: GPU)
     assert devices.name() == "NVIDIA H200"
+    assert sx.load(tmp_path / "run").device == processor
 
 
 def test_the_device_that_was_chosen_is_the_current_one():

@@ -65,6 +65,7 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
                 same = [p for p, other in zip(problems, about["solutions"]) if other["derived"] == kept["derived"]]
                 problems.append(same[0] if same else KeptProblem(about["problem"], kept, arrays, settings["equation"]))
                 found.append(_solution(folder, problems[-1], about, arrays, record, i))
+                found[-1].device = record.get("device", found[-1].device)
     except (KeyError, TypeError, IndexError) as error:  # whole and ours, but of another version that forgot to say so
         raise Damaged(folder / SOLUTION, f"does not hold what it should ({type(error).__name__}: {error})") from error
     out = Ensemble(found) if about["several"] else found[0]
