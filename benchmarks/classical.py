@@ -2,7 +2,7 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/classical.py results/cpu/classical.json
 
-Chebyshev collocation where the domain is a box, corner expansions on the L-shape. Each solver runs twice and the second time
+Chebyshev collocation where the domain is a box, waves where it is periodic, corner expansions on the L-shape. Each solver runs twice and the second time
 counts; errors are in relative L2, against exact solutions where there are any, and against the catalogue's references otherwise.
 """
 
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from separax.reference import diffusion, lshape
+from separax.flows import random_flow
+from separax.reference import diffusion, lshape, navier_stokes
 from separax.reference.diffusion import chebyshev
 from separax.report.record import environment
 from separax.runs import write
@@ -94,11 +95,20 @@ def poisson_lshape() -> Callable[[], float]:
     return lambda: relative(function(x[inside], y[inside]), np.asarray(lshape.reference(x[inside], y[inside])))
 
 
+def chaotic_flow() -> Callable[[], float]:
+    """The reference's own solver with fewer waves, against the reference."""
+    flow, times = random_flow(0), np.linspace(0, 1, 21)
+    found = navier_stokes.solve(flow.u, flow.v, times, courant=1.0)
+    axes = times[:, None, None], found["x"][:, None], found["x"]
+    return lambda: relative(found["w"], np.asarray(navier_stokes.reference(flow.u, flow.v)["w"](*axes)))
+
+
 METHODS = {
     "helmholtz": (helmholtz, "Chebyshev, 31³ points"),
     "klein-gordon": (klein_gordon, "Chebyshev, 7² points; Runge-Kutta of order 8"),
     "diffusion": (diffusion_equation, "Chebyshev, 63² points; Runge-Kutta of order 5"),
     "poisson-lshape": (poisson_lshape, "corner expansions, 34 terms"),
+    "navier-stokes": (chaotic_flow, "pseudo-spectral, 128² points; Runge-Kutta of order 4"),
 }
 
 

@@ -39,6 +39,7 @@ LABELS = {
     "solve": "solved (separax solve)",
 }
 SMALL = {"width": 12, "depth": 2}  # a network with a matrix of all weights
+PART = {"navier-stokes": 0.1}  # of the interval of time, where all of it would take too long: the first of the paper's windows
 PRINTED_STEPS = 50_000
 NEVER = 10**6  # steps: the time ends a run before
 
@@ -46,11 +47,12 @@ NEVER = 10**6  # steps: the time ends a run before
 def prepared(name: str, method: str, steps: int) -> tuple[Problem, Recipe]:
     """What is solved and how; `steps` are those over which a rate falls to zero."""
     entry = CATALOGUE[name]
-    if method == "solve":
-        return entry.make("best")
-    if method == "paper":
-        return entry.make("paper", "spinn-mod")
-    problem, recipe = entry.make("best", "spinn-mod")
+    kind = "paper" if method == "paper" else "best"
+    problem, recipe = entry.make(kind, None if method == "solve" else "spinn-mod")
+    if name in PART:
+        problem = entry.problem(kind, end=PART[name])
+    if method in ("solve", "paper"):
+        return problem, recipe
     stages, parts = {
         "adam": (sx.Adam(5e-3, "cosine"), 1),
         "soap": (sx.SOAP(3e-3, "cosine"), 4),
@@ -81,7 +83,7 @@ def measured(name: str, method: str, seconds: float, steps: int) -> dict[str, An
             os.kill(os.getpid(), signal.SIGINT)  # as a person would: the run ends with what it has
 
     network = None if method == "solve" else "spinn-mod"
-    windows = CATALOGUE[name].windows_of("paper" if method == "paper" else "best", network)
+    windows = round(PART.get(name, 1.0) * CATALOGUE[name].windows_of("paper" if method == "paper" else "best", network))
     found = sx.solve(problem, recipe, windows=windows, progress=False, callback=watch)
     assert not isinstance(found, sx.Ensemble)  # one seed
     if windows > 1 and found.interrupted:
@@ -100,9 +102,9 @@ def measured(name: str, method: str, seconds: float, steps: int) -> dict[str, An
 
 
 def trained(row: Published) -> float | None:
-    """The seconds that a printed error took: as printed, or of 50,000 steps."""
-    if row.total_minutes is not None:
-        return 60 * row.total_minutes
+    """The seconds that a printed error took: as printed, of a window if there are several, or of 50,000 steps."""
+    if row.total_minutes is not None or row.window_minutes is not None:
+        return 60 * (row.total_minutes or row.window_minutes or 0.0)
     return None if row.ms_per_step is None else PRINTED_STEPS * row.ms_per_step / 1000
 
 
@@ -126,7 +128,7 @@ def draw(name: str, records: dict[str, dict[str, Any]], classical: dict[str, Any
         panel.plot([classical["seconds"]], [classical["relative_l2"]], "k*", ms=9, label="classical solver")
     panel.set_xlabel("seconds, compiling included")
     panel.set_ylabel("relative L2 error")
-    panel.set_title(name)
+    panel.set_title(name + (f", until t = {PART[name]:g}" if name in PART else ""))
     panel.grid(True, which="major", alpha=0.3)
     panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False)
     path = folder / f"study-{name}.svg"
