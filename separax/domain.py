@@ -298,18 +298,22 @@ class Uniform(Sampler):
 
 
 class Grid(Sampler):
-    """A regular grid, its upper end left out, moved by a part of its spacing: `shifts` fixed shifts taken in turn, each for `every`
-    steps (the paper's Navier-Stokes runs). All but the first are random; that is none, so that some points lie on the lower faces:
-    between these and the first points inside a network would else find room to leave the initial values behind. `shifts=0` never
-    moves it."""
+    """A regular grid, its upper end left out, moved by a random part of its spacing: `shifts` fixed random shifts taken
+    in turn, each for `every` steps (the paper's Navier-Stokes runs). `shifts=0` leaves it unmoved.
+
+    Of eight shifts one lies in each eighth of the spacing. Where all of them happen to be large, a network finds room between the initial
+    values and the first points to leave them behind."""
 
     shifts: int = eqx.field(static=True, default=8, converter=lambda n: whole("Grid: shifts", n, 0))
     every: int | None = eqx.field(static=True, default=100, converter=lambda n: whole("Grid: every", n))
 
     def axis(self, key, number, bounds, n, dtype):
-        turn = number % max(self.shifts, 1)
-        shift = jnp.where(turn == 0, 0.0, jax.random.uniform(jax.random.fold_in(key, turn), (), dtype))
         lower, upper = bounds
+        shift = 0.0
+        if self.shifts:
+            turn = number % self.shifts
+            part = jax.random.permutation(jax.random.fold_in(key, self.shifts), self.shifts)[turn]
+            shift = (part + jax.random.uniform(jax.random.fold_in(key, turn), (), dtype)) / self.shifts
         return lower + (upper - lower) / n * (jnp.arange(n, dtype=dtype) + shift), None
 
 

@@ -297,9 +297,9 @@ def test_a_draw_is_a_function_of_the_key_and_the_number_alone(sampler):
 def test_random_draws_change_with_the_number_the_key_and_the_axis(sampler):
     square = Box(x=(0, 1), y=(0, 1))
     counts = {"x": 6, "y": 6}
-    first = draw(sampler, 1, box=square, counts=counts)
-    assert not np.any(first["x"] == draw(sampler, 2, box=square, counts=counts)["x"])
-    assert not np.any(first["x"] == draw(sampler, 1, jax.random.key(8), square, counts)["x"])
+    first = draw(sampler, 0, box=square, counts=counts)
+    assert not np.any(first["x"] == draw(sampler, 1, box=square, counts=counts)["x"])
+    assert not np.any(first["x"] == draw(sampler, 0, jax.random.key(8), square, counts)["x"])
     assert not np.any(first["x"] == first["y"])
 
 
@@ -353,7 +353,12 @@ def test_the_shifts_of_a_grid_are_taken_in_turn():
     assert starts[:3] == starts[3:6]
     assert starts[6] == starts[0]
     assert len(set(starts)) == 3
-    assert starts[0] == -1  # some points lie on the lower face
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_shift_of_a_grid_lies_in_each_part_of_its_spacing(seed):
+    starts = [float(draw(Grid(), number, jax.random.key(seed))["x"][0]) for number in range(8)]
+    assert sorted(int(8 * (start + 1) / 0.5) for start in starts) == list(range(8))
 
 
 @pytest.mark.parametrize("n", range(1, 7))

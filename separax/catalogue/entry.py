@@ -81,7 +81,7 @@ def paper_recipe(
     if divided:
         all_weights |= {term: all_weights.get(term, 1.0) / n for term, n in faces.items()}
     points = points or (64 if name != "pinn-mod" else 54)
-    # TF32 on a GPU for the pointwise ones, which are all products: the paper's code has it there without asking
+    # TF32 on a GPU for the pointwise ones, which are all products: what JAX does there unless it is told otherwise
     precision = "float32" if name.startswith("spinn") else "tf32"
     return Recipe(
         paper_network(name, rank),

@@ -75,7 +75,7 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         weights = {"continuity": 5_000.0} | {f"initial {k}": 10_000.0 for k in "uvw"}
         shape = NETWORKS[network](depth=3, scaled=False, **size)
         sampler = Grid(shifts=8, every=100)
-        # TF32 on a GPU, as the paper's code has it there without asking
+        # TF32 on a GPU, which is what JAX does there unless it is told otherwise
         return Recipe(shape, points, 100_000, Adam(2e-3), sampler, emphasis=1.0, weights=weights, precision="tf32")
     if network.startswith("pinn"):
         return small_pointwise(network, points=20)

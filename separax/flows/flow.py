@@ -143,8 +143,8 @@ def fit(arrays: Mapping[str, np.ndarray]) -> None:
 def random_flow(seed: int = 0, points: int = 128, speed: float = 5.0, peak: int = 3) -> Flow:
     """A random flow without divergence: Gaussian, isotropic, of energy spectrum E(k) ~ exp(-4 log²(k/peak)) / k.
 
-    That is the spectrum of JAX-CFD's `filtered_velocity_field`, with which the paper made its initial state, and its usual peak. The
-    field depends on the seed, the speed and the peak only: on another grid it has other points, but the same function lies below.
+    That is the spectrum of JAX-CFD's `filtered_velocity_field`, and its usual peak. The field depends on the seed, the speed and the
+    peak only: on another grid it has other points, but the same function lies below.
 
     Arguments:
         seed: the same one gives the same field.
