@@ -114,7 +114,7 @@ def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[A
 @jax.custom_jvp
 def _settled(jet: Jet) -> Jet:
     """The same; of a gradient, what comes back is complete before it is added up to that of a bias. XLA would do both in one kernel, in
-    which a thread adds up all the points of a weight and computes each of them on the way (an H200: 66 µs instead of 8)."""
+    which a thread adds up all the points of a weight and computes each of them on the way."""
     return jet
 
 
