@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
+from .devices import current
 from .separable import PRECISION, add_up, product
 
 Jet = Float[Array, "*batch order points features"]
 
 MAX_ORDER = 8
 MANY = 96  # points from which on adding them up deserves a kernel of its own
+TILE, PART, PROCESSORS = 64, 128, 132  # of a product on a GPU: what one processor does of it, the least it should add up, how many there are
 
 
 def _coefficients(jet: Jet) -> list[Array]:
@@ -101,26 +105,60 @@ def piece(x: Float[Array, " points"], low: float, high: float, number: int, orde
 
 def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"]) -> Jet:
     """x ↦ x W + b: linear, so all orders go through one product; the bias touches the value alone."""
-    *batch, order, points, inputs = jet.shape
-    if inputs == 1:  # a plain coordinate: an outer product, cheaper than a matrix product of inner dimension one
-        out = jet * weight[..., None, :, :]
-    else:
-        flat = product(jet.reshape(*batch, order * points, inputs), weight)
-        out = flat.reshape(*batch, order, points, weight.shape[-1])
-    out = jnp.concatenate([out[..., :1, :, :] + bias[..., None, None, :], out[..., 1:, :, :]], axis=-3)
-    return _settled(out) if points >= MANY else out
+    return _affine(jet, weight, bias)
 
 
 @jax.custom_jvp
-def _settled(jet: Jet) -> Jet:
-    """The same; of a gradient, what comes back is complete before it is added up to that of a bias. XLA would do both in one kernel, in
-    which a thread adds up all the points of a weight and computes each of them on the way."""
-    return jet
+def _affine(jet: Jet, weight: Array, bias: Array) -> Jet:
+    out = _linear(jet, weight)
+    return jnp.concatenate([out[..., :1, :, :] + bias[..., None, None, :], out[..., 1:, :, :]], axis=-3)
 
 
-@_settled.defjvp
-def _settled_tangents(primals: tuple[Jet], tangents: tuple[Jet]) -> tuple[Jet, Jet]:
-    return primals[0], lax.optimization_barrier(tangents[0])
+def _affine_tangents(primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Jet, Jet]:
+    """Written so that the gradient, which is its transpose, takes few and well filled kernels."""
+    (jet, weight, bias), (moved, turned, shifted) = primals, (None if isinstance(t, SymbolicZero) else t for t in tangents)
+    out = _affine(jet, weight, bias)
+    changes = [] if moved is None else [_linear(moved, weight)]
+    if turned is not None:
+        changes.append(_linear_in_parts(jet, turned))
+    if shifted is not None:
+        value = jnp.broadcast_to(shifted[..., None, None, :], (*out.shape[:-3], 1, *out.shape[-2:]))
+        beyond = [(0, 0, 0)] * (out.ndim - 3) + [(0, out.shape[-3] - 1, 0), (0, 0, 0), (0, 0, 0)]
+        changes.append(lax.pad(value, jnp.zeros((), value.dtype), beyond))
+    if not changes:
+        return out, jnp.zeros_like(out)
+    # what comes back is complete before it is added up to the gradient of a bias: XLA would do both in one kernel, in which a thread
+    # adds up all the points of a weight and computes each of them on the way
+    return out, lax.optimization_barrier(add_up(changes)) if jet.shape[-2] >= MANY else add_up(changes)
+
+
+_affine.defjvp(_affine_tangents, symbolic_zeros=True)
+
+
+def _linear(jet: Jet, weight: Array) -> Jet:
+    *batch, order, points, inputs = jet.shape
+    if inputs == 1:  # a plain coordinate: an outer product, cheaper than a matrix product of inner dimension one
+        return jet * weight[..., None, :, :]
+    return product(jet.reshape(*batch, order * points, inputs), weight).reshape(*batch, order, points, weight.shape[-1])
+
+
+def _linear_in_parts(jet: Jet, weight: Array) -> Jet:
+    """The same; but its transpose, which adds up a weight's gradient over all orders and points, does so in parts, at once."""
+    *batch, order, points, inputs = jet.shape
+    outputs = weight.shape[-1]
+    parts = _parts(order * points, math.prod(batch) * math.ceil(inputs / TILE) * math.ceil(outputs / TILE))
+    if inputs == 1 or parts == 1 or weight.ndim != len(batch) + 2:
+        return _linear(jet, weight)
+    # the barrier keeps XLA from taking the parts together again
+    each = lax.optimization_barrier(jnp.broadcast_to(weight[..., None, :, :], (*batch, parts, inputs, outputs)))
+    return product(jet.reshape(*batch, parts, -1, inputs), each).reshape(*batch, order, points, outputs)
+
+
+def _parts(rows: int, tiles: int) -> int:
+    """Into how many parts to cut a sum of `rows`, for each of so many tiles of a matrix, that a GPU has something to do everywhere."""
+    if current().platform != "gpu" or rows < 3 * PART:
+        return 1
+    return max(n for n in range(1, rows // PART + 1) if rows % n == 0 and (n == 1 or n * tiles <= 2 * PROCESSORS))
 
 
 def multiply(a: Jet, b: Jet) -> Jet:

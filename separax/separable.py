@@ -56,6 +56,12 @@ def product(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=_of_a_step.get())
 
 
+def across(a: Float[Array, "*batch n rank"], b: Float[Array, "*batch m rank"]) -> Float[Array, "*batch n m"]:
+    """a bᵀ, without a transpose that XLA might carry back to where the factors are made."""
+    batch = tuple(range(a.ndim - 2))
+    return lax.dot_general(a, b, (((a.ndim - 1,), (b.ndim - 1,)), (batch, batch)), precision=_of_a_step.get())
+
+
 def in_own_precision(method: Callable[..., Any]) -> Callable[..., Any]:
     """float64 factors are worked on in float64, also where JAX was not told to allow it."""
 
@@ -302,7 +308,7 @@ def merge(parts: Sequence[tuple[Separable, Terms]], once: Once | None = None) ->
             for head, by_tail in heads.items():
                 left.append(_side(once, u, 0, split, {head: 1.0}))
                 right.append(_side(once, u, split, len(shape), by_tail))
-    return product(jnp.concatenate(left, 1), jnp.concatenate(right, 1).T).reshape(shape)
+    return across(jnp.concatenate(left, 1), jnp.concatenate(right, 1)).reshape(shape)
 
 
 def merge_each(parts: Sequence[tuple[Separable, Orders]]) -> list[Array]:
@@ -315,7 +321,7 @@ def merge_each(parts: Sequence[tuple[Separable, Orders]]) -> list[Array]:
         return jax.vmap(lambda *each: khatri_rao(each))(*factors)
 
     left, right = side(range(split)), side(range(split, len(shape)))
-    return list(product(left, jnp.swapaxes(right, 1, 2)).reshape(len(parts), *shape))
+    return list(across(left, right).reshape(len(parts), *shape))
 
 
 def group(terms: Terms, split: int) -> tuple[dict[Orders, dict[Orders, Any]], dict[Orders, dict[Orders, Any]]]:
