@@ -26,7 +26,11 @@ Jet = Float[Array, "*batch order points features"]
 
 MAX_ORDER = 8
 MANY = 96  # points from which on adding them up deserves a kernel of its own
-TILE, PART, PROCESSORS = 64, 128, 132  # of a product on a GPU: what one processor does of it, the least it should add up, how many there are
+TILE, PART, PROCESSORS = (
+    64,
+    128,
+    132,
+)  # of a product on a GPU: what one processor does of it, the least it should add up, how many there are
 
 
 def _coefficients(jet: Jet) -> list[Array]:

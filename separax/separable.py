@@ -24,11 +24,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from .devices import current
 from .domain import Lattice
 from .errors import DerivativeError, InputError, listed, whole
 
 # On a GPU a float32 product is done in TF32 (10 bits) unless full precision is asked for, and residuals feel it.
 PRECISION = lax.Precision.HIGHEST
+SLICES = 32  # to add up in one kernel
 # The products of a training step, which a recipe may want in TF32 all the same; what is traced inside of `rounded` has them so.
 _of_a_step: ContextVar[lax.Precision] = ContextVar("precision of a step's products", default=PRECISION)
 
@@ -251,8 +253,32 @@ def khatri_rao(factors: Sequence[Array]) -> Array:
     """Column-wise outer product: (n₁, r), (n₂, r), … → (n₁ n₂ …, r)."""
     product = factors[0]
     for factor in factors[1:]:
-        product = (product[:, None, :] * factor[None, :, :]).reshape(-1, product.shape[-1])
+        rows = _repeated(product, len(factor), 1) * _repeated(factor, len(product), 0)
+        product = rows.reshape(-1, product.shape[-1])
     return product
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _repeated(factor: Array, number: int, axis: int) -> Array:
+    """A factor along a new axis. Its gradient is a sum along that, which XLA on a GPU would do over rows, for which it turns the array
+    round, and all others that this one has to do with: written as a sum of slices it is done as the array lies."""
+    return _plain(factor, number, axis)
+
+
+def _plain(factor: Array, number: int, axis: int) -> Array:
+    return jnp.broadcast_to(jnp.expand_dims(factor, axis), (*factor.shape[:axis], number, *factor.shape[axis:]))
+
+
+@_repeated.defjvp
+def _repeated_tangents(number: int, axis: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    made, change = _repeated(primals[0], number, axis), tangents[0]
+    most = next((n for n in range(math.isqrt(number), 0, -1) if number % n == 0), 1)
+    if current().platform != "gpu" or number // most > SLICES:
+        return made, _plain(change, number, axis)
+    if number <= SLICES:
+        return made, jnp.stack([change] * number, axis)
+    outer = lax.optimization_barrier(jnp.stack([change] * most, axis))
+    return made, jnp.stack([outer] * (number // most), axis + 1).reshape(made.shape)
 
 
 class Once:

@@ -1,6 +1,7 @@
 """Jets carry exactly what nested differentiation computes."""
 
 import math
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -226,3 +227,35 @@ def test_a_lower_order_is_the_beginning_of_a_higher_one(make):
     body, _ = make(np.random.default_rng(7), "tanh")
     low, high = (jax.jit(lambda x, order=order: body(jets.polynomial(x, (0.0, 1.0), order)))(POINTS) for order in (2, 4))
     assert_close(low, high[:3])
+
+
+@pytest.mark.parametrize("points", [5, 128, 200])
+@pytest.mark.parametrize("inputs", [1, 6])
+def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, inputs):
+    """There it is added up in parts. Beside it what a product and a sum, differentiated as they are, would give."""
+    rng = np.random.default_rng(0)
+    jet = jnp.asarray(rng.normal(size=(2, 3, points, inputs)))
+    weight, bias = jnp.asarray(rng.normal(size=(2, inputs, 4))), jnp.asarray(rng.normal(size=(2, 4)))
+    back = jnp.asarray(rng.normal(size=(2, 3, points, 4)))
+
+    def plain(jet, weight, bias):
+        out = jnp.einsum("bkni,bio->bkno", jet, weight)
+        return out.at[:, 0].add(bias[:, None])
+
+    def gradients(layer):
+        return jax.grad(lambda *a: jnp.sum(back * layer(*a)), (0, 1, 2))(jet, weight, bias)
+
+    expected = gradients(plain)
+    for platform in ("cpu", "gpu"):
+        monkeypatch.setattr(jets, "current", lambda platform=platform: SimpleNamespace(platform=platform))
+        for one, other in zip(gradients(jets.dense), expected):
+            np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
+    cut = f"2,{3 * points // 128}," if inputs > 1 and points >= 128 else None
+    assert cut is None or f"f64[{cut}" in str(jax.make_jaxpr(lambda: gradients(jets.dense))())
+
+
+def test_a_layer_of_which_nothing_is_differentiated_has_no_tangent():
+    jet, weight, bias = jnp.ones((2, 3, 2)), jnp.ones((2, 4)), jnp.ones(4)
+    out, moved = jax.jvp(lambda s: (jets.dense(jet, weight, bias), s), (1.0,), (1.0,))[1]
+    assert not np.any(np.asarray(out))
+    assert moved == 1.0

@@ -405,8 +405,9 @@ def test_the_matrix_products_of_a_body_have_as_many_rows_as_coordinates():
 
     def rows(n):
         closed = jax.make_jaxpr(lambda c: network.jets(c, 2))((jnp.zeros(n),) * 3)
-        products = [e.invars[0].aval.shape for e in closed.jaxpr.eqns if e.primitive.name == "dot_general"]
-        return {math.prod(shape[:-1]) for shape in products}
+        inner = [e.params["call_jaxpr"].jaxpr for e in closed.jaxpr.eqns if "call_jaxpr" in e.params]
+        products = [e for each in (closed.jaxpr, *inner) for e in each.eqns if e.primitive.name == "dot_general"]
+        return {math.prod(e.invars[0].aval.shape[:-1]) for e in products}
 
     assert rows(10) == {3 * 3 * 10}
     assert rows(20) == {3 * 3 * 20}

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 
+from separax import separable
 from separax.domain import Box, Lattice, quadrature
 from separax.errors import DerivativeError, InputError
 from separax.separable import Separable, best_split, columns, khatri_rao, leibniz, mean_square, merge, merge_at_points, merge_each
@@ -194,6 +195,23 @@ def test_khatri_rao_is_the_column_wise_kronecker_product():
     a, b, c = (rng.standard_normal((n, 3)) for n in (2, 4, 5))
     expected = np.stack([np.kron(np.kron(a[:, j], b[:, j]), c[:, j]) for j in range(3)], 1)
     assert_close(khatri_rao([jnp.asarray(f) for f in (a, b, c)]), expected, 1e-15)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (32, 4), (96, 7), (37, 101), (6, 5, 40)])  # in one sum of slices, in two, in none
+def test_the_gradient_of_a_khatri_rao_product_is_the_same_on_a_gpu(monkeypatch, sizes):
+    rng = np.random.default_rng(0)
+    factors = [jnp.asarray(rng.normal(size=(n, 4))) for n in sizes]
+    back = jnp.asarray(rng.normal(size=(math.prod(sizes), 4)))
+
+    def gradients():
+        return jax.grad(lambda f: jnp.sum(back * khatri_rao(f)))(factors)
+
+    here = gradients()
+    monkeypatch.setattr(separable, "current", lambda: SimpleNamespace(platform="gpu"))
+    reductions = str(jax.make_jaxpr(gradients)()).count("reduce_sum")
+    for one, other in zip(gradients(), here):
+        assert_close(one, other, 1e-12)
+    assert (reductions == 1) == (101 not in sizes)  # that of the test alone, where nothing is a large prime
 
 
 # --- integrals, inner products, norms -------------------------------------------------------------------------------

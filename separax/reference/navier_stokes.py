@@ -151,7 +151,9 @@ class Between:
         order = lattice_order((t, x, y), len(shape))
         if order is None:
             return self._at(*(np.broadcast_to(c, shape).ravel() for c in (t, x, y))).reshape(shape)
-        series = self.symbol * np.tensordot(self.time.matrix(t.ravel()), self.vorticity, 1)
+        matrix = self.time.matrix(t.ravel())
+        used = matrix.any(axis=0)  # a window draws on few of the instants
+        series = self.symbol * np.tensordot(matrix[:, used], self.vorticity[used], 1)
         return self.mean + on_lattice(series, x.ravel(), y.ravel()).transpose(order).reshape(shape)
 
     def _at(self, t: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
