@@ -10,20 +10,21 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parent.parent
-FIGURE = "results/h200/rows/figures/results.png"  # outside docs/, made by `separax reproduce`
+FIGURES = "results/h200/rows/figures/"  # outside docs/, made by `separax reproduce`
 IMAGE = re.compile(r'<p><img alt="([^"]*)" src="[^"]*pictures/(\w+)\.svg" */?></p>')
 OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\((?:\.\./)+(?:results|benchmarks|examples|README)[^)]*\)")
 COMMANDS = "<!-- separax --help -->"
 
 
 def on_files(files: Files, config: Any) -> Files:
-    files.append(File.generated(config, FIGURE, abs_src_path=str(ROOT / FIGURE)))
+    for path in sorted((ROOT / FIGURES).glob("*.png")):
+        files.append(File.generated(config, FIGURES + path.name, abs_src_path=str(path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to the repository's other files become their names: the pages are read where those are not."""
-    markdown = OUTSIDE.sub(r"\1", markdown).replace(f"../{FIGURE}", FIGURE)
+    markdown = OUTSIDE.sub(r"\1", markdown).replace(f"../{FIGURES}", FIGURES)
     return markdown.replace(COMMANDS, commands()) if COMMANDS in markdown else markdown
 
 

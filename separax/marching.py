@@ -92,14 +92,15 @@ def march(
                 except Diverged as error:
                     raise _diverged(error, joined() if found else None, folder, number) from error
                 found.append(list(solved) if isinstance(solved, Ensemble) else [solved])
-                if folder is not None and number + 1 < windows:
-                    folder.saver.do(lambda: keep_solution(folder, joined()))
+                if folder is not None and number + 1 < windows and not folder.saver.busy:  # each window is kept by itself, too
+                    keep_solution(folder, joined(), beside=True)
                 if interrupt.asked or found[-1][0].interrupted:  # a window that was never trained is no part of a solution
                     break
                 params = session.state.best
                 given = _given(end - edges[0], ends(params, given), len(seeds) if several else None)
         solution = joined()
         if folder is not None:
+            folder.saver.wait()
             keep_or_say(folder, solution, record(solution))
         return solution
 

@@ -22,6 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.core import Tracer
+from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float
 
 from .devices import current
@@ -254,8 +256,15 @@ def khatri_rao(factors: Sequence[Array]) -> Array:
     product = factors[0]
     for factor in factors[1:]:
         rows = _repeated(product, len(factor), 1) * _repeated(factor, len(product), 0)
-        product = rows.reshape(-1, product.shape[-1])
+        product = _as_it_lies(rows).reshape(-1, product.shape[-1])
     return product
+
+
+def _as_it_lies(array: Array) -> Array:
+    """The same. On a GPU, XLA would lay out what several seeds make with the points innermost, and turn it round before each product."""
+    if current().platform != "gpu" or not isinstance(array, Tracer):
+        return array
+    return with_layout_constraint(array, Layout(major_to_minor=tuple(range(array.ndim))))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))

@@ -568,9 +568,9 @@ def test_error_over_time_is_drawn_and_tabled(tmp_path):
     over = {"t": [0.0, 0.25, 0.5, 0.75, 1.0], "relative_l2": [[0.01 * i, 0.03 * i] for i in range(1, 6)]}
     records = [made("navier-stokes", points=n, relative_l2=(0.03, 0.04), over_time=over) for n in (32, 64)]
     figure = figures.error_over_time(records)
-    np.testing.assert_allclose(drawn(figure.axes[0], "spinn-mod, 64³"), [(0.25 * i, 0.02 * (i + 1)) for i in range(5)])
+    np.testing.assert_allclose(drawn(figure.axes[0], "spinn-mod, 2¹⁸"), [(0.25 * i, 0.02 * (i + 1)) for i in range(5)])
     text = tables.markdown(tables.time_table(records))
-    assert "| spinn-mod | 64³ | 0.02 ± " in text
+    assert "| spinn-mod | 2¹⁸ | 0.02 ± " in text
     assert "relative L2 t = 0.75" in text
     with pytest.raises(InputError, match="'over_time'"):
         figures.error_over_time([made()])

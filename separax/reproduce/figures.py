@@ -18,7 +18,7 @@ from ..runs import write
 from .published import Published
 from .records import Record
 from .statistics import Interval, interval
-from .tables import Row, lattice
+from .tables import Row, lattice, size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,7 +97,7 @@ def error_against_rank(records: Iterable[Record]) -> Figure:
         mine = [r for r in found if (r["problem"], r["network"], r["points"]) == (problem, network, points)]
         mine = furthest(mine, key=lambda r: r["rank"])
         look = _look(network) if len(series) == 1 else looks[i % len(looks)]
-        label = f"{TITLES.get(problem, problem)}, {network}, {lattice(points, axes)}"
+        label = f"{TITLES.get(problem, problem)}, {network}, {size(problem, points, axes)}"
         _line(panels[0], look, _bands(mine, "rank"), label)
         _line(panels[1], look, [(r["rank"], Interval(r["ms_per_step"], None, None)) for r in mine if r["ms_per_step"]], label)
     for panel, label in zip(panels, ("relative L2 error", "ms per step")):
@@ -120,7 +120,7 @@ def error_over_time(records: Iterable[Record]) -> Figure:
         mine = furthest((r for r in found if r["problem"] == problem), key=lambda r: (r["network"], r["points"]))
         for look, r in zip(itertools.cycle(zip(COLOURS, "os^DvPX")), mine):
             bands = [(t, interval(each)) for t, each in zip(r["over_time"]["t"], r["over_time"]["relative_l2"])]
-            _line(panel, look, bands, f"{r['network']}, {lattice(r['points'], r['axes'])}", ms=3)
+            _line(panel, look, bands, f"{r['network']}, {size(problem, r['points'], r['axes'])}", ms=3)
         panel.set(xlabel="t", ylabel="relative L2 error", title=TITLES.get(problem, problem))
         _tidy(panel)
         panel.legend(frameon=False)
@@ -238,7 +238,7 @@ def _ticks(panel: Any, at: Sequence[int]) -> None:
 
 
 def _tidy(panel: Any) -> None:
-    """A log scale with enough numbers on it to be read: powers of ten, or 1, 2 and 5 where there are fewer than two."""
+    """A log scale with enough numbers on it to be read: powers of ten, or as many between them as it takes."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     if not panel.get_lines():
@@ -246,10 +246,12 @@ def _tidy(panel: Any) -> None:
         panel.set(xticks=[], yticks=[])
         return
     panel.set_yscale("log")
+    panel.autoscale_view()  # or the limits would still be those of a linear scale
     low, high = panel.get_ylim()
-    panel.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 60 else (1.0, 2.0, 5.0)))
+    between = (1.0,) if high / low > 60 else (1.0, 2.0, 5.0) if high / low > 5 else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    panel.yaxis.set_major_locator(LogLocator(subs=between))
     panel.yaxis.set_major_formatter(
-        lambda y, _: f"{y:,.0f}" if y >= 100 else f"{y:.0e}".replace("e-0", "e-") if y < 1e-3 else f"{y:g}"
+        lambda y, _: f"{y:,.0f}" if y >= 100 else f"{y:.1e}".replace("e-0", "e-").replace(".0e", "e") if y < 1e-3 else f"{y:g}"
     )
     panel.yaxis.set_minor_formatter(NullFormatter())
     panel.grid(axis="y", color="0.9", lw=0.6)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, listed, nearest
 from ..runs import write
-from .published import DEVICE, Published, pointwise, seeds_of, steps_of
+from .published import DEVICE, Published, pointwise, published, seeds_of, steps_of
 from .records import Record
 from .statistics import Interval, interval
 
@@ -230,14 +230,12 @@ def rank_table(records: Sequence[Record], published: Iterable[Published]) -> Tab
         row = Row(record["problem"], record["network"], record["points"], record["axes"], None, record)
         known = [p.relative_l2 for p in theirs if p.problem == row.problem and p.about(row.network, record["points"], row.axes)]
         paper = known[0] if known and record["rank"] == PAPER_RANKS.get(row.problem) else None
-        size = lattice(record["points"], record["axes"])
-        errors = brief_interval(row.relative_l2)
         return [
             row.network,
-            size,
+            size(row.problem, record["points"], row.axes),
             str(record["rank"]),
             brief(paper),
-            errors,
+            brief_interval(row.relative_l2),
             brief(row.ms_per_step),
             brief(record["train_seconds"]),
         ]
@@ -255,7 +253,7 @@ def time_table(records: Sequence[Record]) -> Table:
     times = records[0]["over_time"]["t"]
     chosen = [round(i * (len(times) - 1) / 4) for i in range(5)]
     cells = [
-        [r["network"], lattice(r["points"], r["axes"])]
+        [r["network"], size(r["problem"], r["points"], r["axes"])]
         + [brief_interval(interval(r["over_time"]["relative_l2"][i])) for i in chosen]
         for r in records
     ]
@@ -386,6 +384,12 @@ def lattice(points: int | None, axes: int, total: int | None = None) -> str:
         return f"{points}{_raised(axes)}"
     power = total.bit_length() - 1 if total else 0
     return MISSING if not total else f"2{_raised(power)}" if 2**power == total else f"{total:,}"
+
+
+def size(problem: str, points: int, axes: int) -> str:
+    """As `lattice`, of a run of ours: by the total where that is what the paper gives."""
+    total = any(row.problem == problem and row.total_points for row in published())
+    return lattice(None, axes, points**axes) if total else lattice(points, axes)
 
 
 def _raised(number: int) -> str:

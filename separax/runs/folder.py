@@ -246,14 +246,14 @@ class Run:
         """Has a state and the solution so far written; returns at once unless told to `wait`."""
 
         def work() -> None:  # the solution first: wherever there is a state to go on from, there is something to look at
-            self.write(SOLUTION, *solution, compressed=True)
+            self.write(SOLUTION, *solution)
             self.states.write({"settings": self.settings, **about}, arrays)
 
         self.saver.start(work)
         if wait:
             self.saver.wait()
 
-    def write(self, name: str, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False) -> None:
+    def write(self, name: str, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """An archive of this run."""
-        content = files.npz({"format": FORMAT, "run": self.identity, **about}, arrays, compressed)
+        content = files.npz({"format": FORMAT, "run": self.identity, **about}, arrays)
         files.write(self.path / name, content)

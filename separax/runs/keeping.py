@@ -54,8 +54,13 @@ def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
     return run.path
 
 
-def keep_solution(run: Run, found: Solution | Ensemble) -> None:
-    run.write(SOLUTION, *described(found), compressed=True)
+def keep_solution(run: Run, found: Solution | Ensemble, beside: bool = False) -> None:
+    """Writes a solution to a run's folder; `beside` what goes on, if that is wanted."""
+    content = described(found)
+    if beside:
+        run.saver.start(lambda: run.write(SOLUTION, *content))
+    else:
+        run.write(SOLUTION, *content)
 
 
 def keep_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
