@@ -316,7 +316,8 @@ class Trainer:
             return self._followed(params, loss.draw(key, first), {}, None if loss.recipe.causal is None else first)[0]
 
         key = jax.random.key(0)
-        params = jax.eval_shape(self._build, key)  # not a whole state, for which points are drawn: Gauss's rule takes seconds for many
+        # not those of a whole state, for which points are drawn: Gauss's rule takes seconds for many
+        params = jax.eval_shape(self._build, key)
         # values that a residual without a lattice does not use are in the program as written, not in the compiled one
         used, _ = partial_eval.dce_jaxpr(jax.make_jaxpr(forward)(params, key).jaxpr, [True])
         # what a face is compared with, and the difference, which a residual's own lattice is fused with
