@@ -107,21 +107,17 @@ def piece(x: Float[Array, " points"], low: float, high: float, number: int, orde
     return _jet([values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))])
 
 
+@jax.custom_jvp
 def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"]) -> Jet:
     """x ↦ x W + b: linear, so all orders go through one product; the bias touches the value alone."""
-    return _affine(jet, weight, bias)
-
-
-@jax.custom_jvp
-def _affine(jet: Jet, weight: Array, bias: Array) -> Jet:
     out = _linear(jet, weight)
     return jnp.concatenate([out[..., :1, :, :] + bias[..., None, None, :], out[..., 1:, :, :]], axis=-3)
 
 
-def _affine_tangents(primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Jet, Jet]:
+def _dense_tangents(primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Jet, Jet]:
     """Written so that the gradient, which is its transpose, takes few and well filled kernels."""
     (jet, weight, bias), (moved, turned, shifted) = primals, (None if isinstance(t, SymbolicZero) else t for t in tangents)
-    out = _affine(jet, weight, bias)
+    out = dense(jet, weight, bias)
     changes = [] if moved is None else [_linear(moved, weight)]
     if turned is not None:
         changes.append(_linear_in_parts(jet, turned))
@@ -136,7 +132,7 @@ def _affine_tangents(primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> t
     return out, lax.optimization_barrier(add_up(changes)) if jet.shape[-2] >= MANY else add_up(changes)
 
 
-_affine.defjvp(_affine_tangents, symbolic_zeros=True)
+dense.defjvp(_dense_tangents, symbolic_zeros=True)
 
 
 def _linear(jet: Jet, weight: Array) -> Jet:

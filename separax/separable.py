@@ -61,7 +61,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def across(a: Float[Array, "*batch n rank"], b: Float[Array, "*batch m rank"]) -> Float[Array, "*batch n m"]:
-    """a bᵀ, without a transpose that XLA might carry back to where the factors are made."""
+    """a bᵀ, a product of a training step."""
     batch = tuple(range(a.ndim - 2))
     return lax.dot_general(a, b, (((a.ndim - 1,), (b.ndim - 1,)), (batch, batch)), precision=_of_a_step.get())
 

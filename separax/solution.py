@@ -434,10 +434,6 @@ class Solution(View):
         return self._measured[field]
 
     def _errors(self, reference: Any, field: str | None, coordinates: Mapping[str, Any]) -> tuple[float, float]:
-        difference, size, number = self._sums(reference, field, coordinates)
-        return math.sqrt(difference / size) if size else math.inf, math.sqrt(difference / number)
-
-    def _sums(self, reference: Any, field: str | None, coordinates: Mapping[str, Any]) -> tuple[float, float, int]:
         problem = self.problem
         if reference is None and problem.reference is None:
             raise InputError(f"relative_l2: {problem.no_reference()}")
@@ -457,8 +453,8 @@ class Solution(View):
             ours = self._values(lattice, host)
             names = [field] if field else list(true)
             wide = [{k: jnp.asarray(v[k], jnp.float64) for k in names} for v in (ours, true)]
-            difference, size, number = squares(problem, lattice, *wide)
-        return float(difference), float(size), int(number)
+            difference, size, number = map(float, squares(problem, lattice, *wide))
+        return math.sqrt(difference / size) if size else math.inf, math.sqrt(difference / number)
 
     def __repr__(self) -> str:
         error = f", relative_l2={self.relative_l2():.2e}" if self.problem.reference is not None else ""
