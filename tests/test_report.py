@@ -109,6 +109,25 @@ def test_several_values_make_several_pictures_with_one_scale(solution):
     assert len({image.get_clim() for image in images}) == 1
 
 
+@pytest.mark.parametrize(
+    ("box", "shown", "share"),
+    [
+        (sx.Box(t=(0, 1), x=(0, 2), y=(0, 1)), ("x", "y"), 0.5),
+        (sx.Box(t=(0, 1), x=(0, 1), y=(0, 2)), ("x", "y"), 2.0),
+        (sx.Box(t=(0, 1), x=(0, 40), y=(0, 1)), ("x", "y"), None),  # to scale nothing could be seen of it
+        (sx.Box(t=(0, 1), x=(0, 2), y=(0, 1)), ("t", "x"), None),  # seconds and metres have no common scale
+    ],
+)
+def test_a_plane_of_space_is_drawn_to_scale(box, shown, share):
+    figure = untrained(sx.Problem(box, klein_gordon, START), RECIPE).plot(*shown, points=8)
+    figure.draw_without_rendering()
+    panel = figure.axes[0].get_window_extent()
+    if share is None:
+        assert figure.axes[0].get_aspect() == "auto"
+    else:
+        assert panel.height / panel.width == pytest.approx(share, rel=1e-6)
+
+
 def test_a_line_and_its_reference(solution):
     figure = solution.plot(x="x", t=[0, 1], y=0.5, reference=True, points=24)
     lines = figure.axes[0].get_lines()

@@ -15,11 +15,11 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from ..errors import InputError, listed
+from ..recipe import TIME
 from ..runs.files import writing
 from .lattices import Grid
 
 TYPES = {"f4": "Float32", "f8": "Float64"}
-TIME = "t"
 
 
 def write_vtr(grid: Grid, path: Path) -> None:

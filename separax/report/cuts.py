@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import InputError, listed, nearest
+from ..recipe import TIME
 from .equation import example
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..solution import View
 
 MOST_PICTURES = 12
+STRIP = 3  # a plane this many times longer than wide, or more, is not drawn to scale: nothing would be seen of it
 Kept = Mapping[str, np.ndarray]  # a reference's pictures by `Picture.key`, where the reference itself is gone
 
 
@@ -48,6 +50,12 @@ class Picture:
     @property
     def where(self) -> str:
         return ", ".join(f"{axis} = {value:.3g}" for axis, value in self.held.items())
+
+    @property
+    def proportion(self) -> float | None:
+        """Height over width, where the axes shown are a plane of space, which is drawn to scale."""
+        width, height = (float(c[-1] - c[0]) for c in self.axes.values())
+        return height / width if TIME not in self.axes and 1 / STRIP < height / width < STRIP else None
 
     @property
     def key(self) -> str:

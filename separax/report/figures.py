@@ -102,14 +102,14 @@ def panels(found: Sequence[Picture]) -> Figure:
     if all(p.reference is None for p in found):
         columns = min(len(found), 3)
         rows = -(-len(found) // columns)
-        figure, grid = new_figure(3.3 * columns + 1.0, 2.8 * rows, rows, columns)
+        figure, grid = new_figure(3.3 * columns + 1.0, _height(2.6, 2.8, found) * rows, rows, columns)
         scale = cuts.limits([p.values for p in found])
         images = [_image(panel, p, p.values, *scale, VALUES, p.where) for panel, p in zip(grid.ravel(), found)]
         for panel in grid.ravel()[len(found) :]:
             panel.set_axis_off()
         figure.colorbar(images[0], ax=list(grid.ravel()), shrink=0.9, label=found[0].field, aspect=25)
         return figure
-    figure, grid = new_figure(3.5 * 3 + 1.2, 2.7 * len(found), len(found), 3)
+    figure, grid = new_figure(3.3 * 3 + 1.6, _height(2.6, 2.7, found) * len(found), len(found), 3)
     scale = cuts.limits([v for p in found for v in (p.values, p.reference) if v is not None])
     most = cuts.largest([p.difference for p in found if p.difference is not None])
     images = {}
@@ -132,12 +132,26 @@ def panels(found: Sequence[Picture]) -> Figure:
     return figure
 
 
+def _height(width: float, usual: float, found: Sequence[Picture]) -> float:
+    """Of a row of pictures, whose panels are so wide: with room for words where they are drawn to scale, or as usual."""
+    to_scale = [p.proportion for p in found if p.proportion is not None]
+    return width * max(to_scale) + 0.9 if len(to_scale) == len(found) else usual
+
+
 def _image(panel: Any, picture: Picture, values: Any, low: float, high: float, colours: str, title: str) -> Any:
     (across, xs), (up, ys) = picture.axes.items()  # x to the right, as on paper
     extent = (xs[0], xs[-1], ys[0], ys[-1])
     panel.set(title=title, xlabel=across, ylabel=up)
+    panel.locator_params(nbins=5)  # whatever its size: the layout is made for the numbers before a panel is drawn to scale
     return panel.imshow(
-        values.T, origin="lower", aspect="auto", extent=extent, cmap=colours, vmin=low, vmax=high, interpolation="nearest"
+        values.T,
+        origin="lower",
+        aspect="auto" if picture.proportion is None else "equal",
+        extent=extent,
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        interpolation="nearest",
     )
 
 

@@ -105,6 +105,7 @@ def error_against_rank(records: Iterable[Record]) -> Figure:
         _tidy(panel)
         _ticks(panel, sorted({r["rank"] for r in found}))
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
+    _confess(found, figure)
     return figure
 
 
@@ -124,6 +125,7 @@ def error_over_time(records: Iterable[Record]) -> Figure:
         panel.set(xlabel="t", ylabel="relative L2 error", title=TITLES.get(problem, problem))
         _tidy(panel)
         panel.legend(frameon=False)
+    _confess(found, figure)
     return figure
 
 
