@@ -1,8 +1,8 @@
 """How fast a step is, beside a step done the paper's way, in the same run.
 
-The paper-style step evaluates the same loss of the same network, the way the paper's code is built: each axis' network is
-run on its own, each derivative comes from its own nested forward-mode pass through the whole network, each is merged onto
-the lattice by itself, and Python calls one compiled step at a time.
+The paper-style step evaluates the same loss of the same network, the way the paper's code is built: each derivative comes from its
+own nested forward-mode pass through the whole network, and Python calls one compiled step at a time. In a separable network each axis'
+network is run on its own, and each derivative merged onto the lattice by itself.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .domain import Lattice
+from .domain import Lattice, flatten
 from .errors import InputError
 from .fields import Key
 from .loss import Loss, Model
-from .networks import PINN, SPINN, ModifiedMLP, SeparableNetwork
+from .networks import PINN, ModifiedMLP, PointwiseNetwork, SeparableNetwork
 from .problem import Problem
 from .recipe import Recipe
 from .separable import PRECISION
+from .sources import Place
 from .training import Trainer, memory
 
 LETTERS = "abcdefg"
@@ -76,12 +77,17 @@ class PaperNetwork(eqx.Module):
 class PaperSource:
     """Derivatives one by one, by nested jvp through the whole network."""
 
-    def __init__(self, network: PaperNetwork, place: Lattice):
-        self.network, self.place = network, place
-        self.axes, self.shape, self.dtype = place.axes, place.shape, network.bodies[0]["out"][0].dtype
+    def __init__(self, network: PaperNetwork | PointwiseNetwork, place: Place):
+        self.network, self.axes, self.shape = network, place.axes, place.shape
+        self.dtype = jax.tree.leaves(network)[0].dtype
+        if isinstance(network, PointwiseNetwork) and isinstance(place, Lattice):
+            place = flatten(place)
+        self.coordinates = place.coordinates
 
     def _forward(self, coordinates: tuple[Array, ...]) -> Array:
-        """Every component on the lattice, the axes' networks run one after the other."""
+        """Every component on the lattice, the axes' networks run one after the other; or at the points."""
+        if isinstance(self.network, PointwiseNetwork):
+            return self.network.rows(coordinates, {})[0]
         components = self.network.network.components
         factors = [self.network.features(i, x).reshape(len(x), components, -1) for i, x in enumerate(coordinates)]
         merged, done = factors[0], LETTERS[0]
@@ -92,14 +98,14 @@ class PaperSource:
         return merged if len(factors) > 1 else jnp.sum(merged, -1)
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
-        coordinates = tuple(jnp.asarray(c) for c in self.place.coordinates)
+        coordinates = tuple(jnp.asarray(c, self.dtype) for c in self.coordinates)
         total: Any = 0.0
         for (component, orders), coefficient in terms.items():
             function: Callable[[tuple[Array, ...]], Array] = self._forward
             for axis, order in enumerate(orders):
                 for _ in range(order):
                     function = _derivative(function, axis)
-            total = total + coefficient * function(coordinates)[..., component]
+            total = total + coefficient * function(coordinates)[..., component].reshape(self.shape)
         return total
 
 
@@ -114,12 +120,15 @@ class PaperLoss(Loss):
     """The same loss from paper-style sources."""
 
     def sources(self, network: Any, places: Any) -> list[Any]:
-        if not all(isinstance(place, Lattice) for place in places):
-            raise InputError("bench: the paper's way has no scattered points: leave out Data conditions")
         if self.problem.lift is not None:
             raise InputError("bench: the paper's way has no values built in but zero: write hard=False for the others")
-        split = network if isinstance(network, PaperNetwork) else PaperNetwork.split(network)
-        return [PaperSource(split, place) for place in places]
+        if not isinstance(network, PointwiseNetwork) and not all(isinstance(place, Lattice) for place in places):
+            raise InputError("bench: the paper's separable network has no scattered points: leave out Data conditions")
+        return [PaperSource(in_the_papers_way(network), place) for place in places]
+
+
+def in_the_papers_way(network: Any) -> PaperNetwork | PointwiseNetwork:
+    return PaperNetwork.split(network) if isinstance(network, SeparableNetwork) else network
 
 
 def seconds_per_step(run: Callable[[], int], seconds: float = 3.0, least: int = 3) -> float:
@@ -169,8 +178,7 @@ def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: flo
     loss = PaperLoss(problem, recipe)
     trainer = Trainer(loss)
     model = trainer.model(trainer.init(jax.random.key(0)).model)
-    assert isinstance(model.network, SeparableNetwork)
-    params, static = eqx.partition(PaperNetwork.split(model.network), eqx.is_array)
+    params, static = eqx.partition(in_the_papers_way(model.network), eqx.is_array)
     first = recipe.stages[0]  # the one our step is timed with, too
     if first.optimiser.searches:
         raise InputError("bench: the paper's way is timed with Adam: write optimiser=sx.Adam(1e-3), or put it first")
@@ -216,7 +224,7 @@ def disagreement(problem: Problem, recipe: Recipe) -> float:
 
 
 def compare(problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3.0) -> dict[str, Any]:
-    """Both steps of a problem, beside each other; the paper's way exists for separable networks only."""
+    """Both steps of a problem, beside each other."""
     with jax.enable_x64(True):
         counts = recipe.counts(problem.box)
         rows: dict[str, Any] = {
@@ -226,8 +234,8 @@ def compare(problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3
         }
         if seeds > 1:
             rows["seeds"] = ours(problem, recipe, seeds, seconds=seconds)
-        if isinstance(recipe.network, SPINN):
-            rows["paper_style"] = paper_style(problem, recipe, seconds=seconds)
-            rows["faster"] = rows["paper_style"]["ms_per_step"] / rows["ours"]["ms_per_step"]
-            rows["gradient_difference"] = disagreement(problem, recipe)
+        few = SLOW_ROUND if isinstance(recipe.network, PINN) else 100
+        rows["paper_style"] = paper_style(problem, recipe, few, seconds)
+        rows["faster"] = rows["paper_style"]["ms_per_step"] / rows["ours"]["ms_per_step"]
+        rows["gradient_difference"] = disagreement(problem, recipe)
     return rows

@@ -60,8 +60,6 @@ ROWS: tuple[str, ...] = ("forward pass", "first derivatives", "second derivative
 
 Way = Literal["one pass", "nested"]
 
-ORDERS = 3  # the value, the first and the second derivative
-
 
 @dataclasses.dataclass(frozen=True)
 class Count:
@@ -88,9 +86,9 @@ PUBLISHED: dict[str, tuple[dict[str, Count], int]] = {  # millions
     "PINN": (dict(zip(ROWS, (Count(21_609, 21_609), Count(86_638, 43_419), Count(130_057, 87_040)))), 390_370),
 }
 
-# of the Taylor triple of an activation, on top of the activation itself (see jets.py)
-TRIPLE = {"tanh": Count(3, 6), "sin": Count(1, 5)}
-PRODUCT = Count(3, 6)  # Cauchy product of two triples
+# of an activation, on top of itself: at the value, and for the two further coefficients of a ray (see jets.py)
+ACTIVE = {"tanh": (Count(1, 1), Count(2, 5)), "sin": (Count(0, 0), Count(1, 5))}
+PRODUCT = Count(0, 1), Count(3, 5)  # the same of a product
 
 
 def by_formula(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[str, Count]:
@@ -112,31 +110,37 @@ def one_pass(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[str
     """What separax does for u and its first and second derivatives along every axis, all of it: {"network", "merge"}.
 
     A SPINN sends a Taylor triple of each of its `points · axes` coordinates through the axis' network, then merges 1 + 2 axes
-    times; a PINN sends a triple per point and axis, and has nothing to merge. Activations themselves are not counted.
+    times; a PINN sends a value and two coefficients along each axis per point, and has nothing to merge. Activations themselves are
+    not counted.
     """
     axes, points = _checked(network, axes, points)
     if isinstance(network, PINN):
-        return {"network": points**axes * axes * _body(network, axes, 1), "merge": Count(0, 0)}
+        return {"network": points**axes * _body(network, axes, 1, axes), "merge": Count(0, 0)}
     return {
-        "network": points * axes * _body(network, 1, network.rank),
+        "network": points * axes * _body(network, 1, network.rank, 1),
         "merge": _merge(network.rank, axes, points) * (1 + 2 * axes),
     }
 
 
-def _dense(inputs: int, outputs: int) -> Count:
-    """A layer of a triple; only the value has a bias."""
-    return Count(ORDERS * (inputs - 1) * outputs + outputs, ORDERS * inputs * outputs)
+def _body(network: SPINN | PINN, inputs: int, outputs: int, rays: int) -> Count:
+    """A pass of a value and two coefficients along each of some rays."""
+    rows, width = 1 + 2 * rays, network.width
 
+    def dense(inputs: int, outputs: int) -> Count:
+        """A layer; only the value has a bias."""
+        return Count(rows * (inputs - 1) * outputs + outputs, rows * inputs * outputs)
 
-def _body(network: SPINN | PINN, inputs: int, outputs: int) -> Count:
-    width, active = network.width, TRIPLE[network.activation]
-    hidden = (_dense(width, width) + width * active) * (network.depth - 1)
-    scaling = Count(0, outputs)  # the second Taylor coefficient is half the second derivative
+    def each(of: tuple[Count, Count]) -> Count:
+        return of[0] + rays * of[1]
+
+    active = each(ACTIVE[network.activation])
+    hidden = (dense(width, width) + width * active) * (network.depth - 1)
+    scaling = Count(0, rays * outputs)  # the second Taylor coefficient is half the second derivative
     if network.body == "mlp":
-        return _dense(inputs, width) + width * active + hidden + _dense(width, outputs) + scaling
-    gates = _dense(inputs, 3 * width) + 3 * width * active + Count(ORDERS * width, 0)
-    mixing = (PRODUCT + Count(ORDERS, 0)) * width * (network.depth - 1)
-    return gates + hidden + mixing + _dense(width, outputs) + scaling
+        return dense(inputs, width) + width * active + hidden + dense(width, outputs) + scaling
+    gates = dense(inputs, 3 * width) + 3 * width * active + Count(rows * width, 0)
+    mixing = (each(PRODUCT) + Count(rows, 0)) * width * (network.depth - 1)
+    return gates + hidden + mixing + dense(width, outputs) + scaling
 
 
 def _merge(rank: int, axes: int, points: int) -> Count:

@@ -9,8 +9,8 @@ All orders of one layer go through a single matrix product.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,17 +33,19 @@ TILE, PART, PROCESSORS = (
 )  # of a product on a GPU: what one processor does of it, the least it should add up, how many there are
 
 
-def _coefficients(jet: Jet) -> list[Array]:
-    return [jet[..., k, :, :] for k in range(jet.shape[-3])]
+def rows(jet: Jet) -> list[Array]:
+    """Its coefficients. They are split off, not cut out one by one: what comes back in a gradient is then put together as they lie, and not
+    added up from arrays that are zero elsewhere."""
+    return [jnp.squeeze(part, -3) for part in lax.split(jet, (1,) * jet.shape[-3], jet.ndim - 3)]
 
 
 def _jet(coefficients: Sequence[Array]) -> Jet:
     return jnp.stack(coefficients, axis=-3)
 
 
-def derivatives(jet: Jet) -> Jet:
-    """Taylor coefficients → derivatives."""
-    factorials = np.array([math.factorial(k) for k in range(jet.shape[-3])], np.float64)
+def derivatives(jet: Jet, orders: Sequence[int] | None = None) -> Jet:
+    """Taylor coefficients → derivatives; `orders` of the coefficients, if they are not 0, 1, …"""
+    factorials = np.array([math.factorial(k) for k in orders or range(jet.shape[-3])], np.float64)
     return jet * jnp.asarray(factorials, jet.dtype)[:, None, None]
 
 
@@ -103,7 +105,7 @@ def piece(x: Float[Array, " points"], low: float, high: float, number: int, orde
     slope = 2 / (high - low)
     unit = jnp.clip((x - low) * slope - 1, -1, 1)
     inside = ((x >= low) & (x < high))[:, None]
-    values, *others = _coefficients(chebyshev(unit, number, order)[..., 1:])
+    values, *others = rows(chebyshev(unit, number, order)[..., 1:])
     return _jet([values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))])
 
 
@@ -162,40 +164,62 @@ def _parts(rows: int, tiles: int) -> int:
 
 
 def multiply(a: Jet, b: Jet) -> Jet:
-    """Product of functions: the Cauchy product of their coefficients. Features broadcast."""
-    a_, b_ = _coefficients(a), _coefficients(b)
-    return _jet([add_up(a_[j] * b_[k - j] for j in range(k + 1)) for k in range(len(a_))])
+    """Product of functions. Features broadcast."""
+    return _jet(cauchy(rows(a), rows(b)))
+
+
+def cauchy(a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
+    """The coefficients of a product."""
+    return [add_up(a[j] * b[k - j] for j in range(k + 1)) for k in range(len(a))]
 
 
 def root(jet: Jet) -> Jet:
     """y = √s from y² = s. Where s is zero, y is too, and its derivatives are infinite."""
-    s = _coefficients(jet)
+    s = rows(jet)
     y = [jnp.sqrt(s[0])]
     for k in range(1, len(s)):
         y.append((s[k] - add_up(y[j] * y[k - j] for j in range(1, k))) / (2 * y[0]) if k > 1 else s[1] / (2 * y[0]))
     return _jet(y)
 
 
-def tanh(jet: Jet) -> Jet:
+class Applied(NamedTuple):
+    """A function applied to a jet's value: what it makes of it, its slope there, and what it makes of the further coefficients of a jet
+    that begins with that value. One of these may be None, which stands for zero."""
+
+    value: Array
+    slope: Array
+    along: Callable[[Sequence[Array | None]], list[Array]]
+
+
+def tanh(value: Array) -> Applied:
     """y = tanh s from its own differential equation y′ = (1 - y²) s′, coefficient by coefficient."""
-    s = _coefficients(jet)
-    y = [jnp.tanh(s[0])]
-    slope = [1 - y[0] * y[0]]  # coefficients of 1 - y²
-    for k in range(1, len(s)):
-        y.append(add_up((j / k) * s[j] * slope[k - j] for j in range(1, k + 1)))
-        if k + 1 < len(s):
-            slope.append(-add_up(y[j] * y[k - j] for j in range(k + 1)))
-    return _jet(y)
+    here = jnp.tanh(value)
+    first = 1 - here * here
+
+    def along(s: Sequence[Array | None]) -> list[Array]:
+        y, slope = [here], [first]  # the latter: coefficients of 1 - y²
+        for k in range(1, len(s) + 1):
+            y.append(add_up((j / k) * c * slope[k - j] for j, c in enumerate(s[:k], 1) if c is not None))
+            if k < len(s):
+                slope.append(-add_up(y[j] * y[k - j] for j in range(k + 1)))
+        return y[1:]
+
+    return Applied(here, first, along)
 
 
-def sin(jet: Jet) -> Jet:
+def sin(value: Array) -> Applied:
     """sin s and cos s together: (sin s)′ = s′ cos s, (cos s)′ = -s′ sin s."""
-    s = _coefficients(jet)
-    sines, cosines = [jnp.sin(s[0])], [jnp.cos(s[0])]
-    for k in range(1, len(s)):
-        sines.append(add_up((j / k) * s[j] * cosines[k - j] for j in range(1, k + 1)))
-        cosines.append(-add_up((j / k) * s[j] * sines[k - j] for j in range(1, k + 1)))
-    return _jet(sines)
+    sine, cosine = jnp.sin(value), jnp.cos(value)
+
+    def along(s: Sequence[Array | None]) -> list[Array]:
+        sines, cosines = [sine], [cosine]
+        for k in range(1, len(s) + 1):
+            some = [((j / k) * c, k - j) for j, c in enumerate(s[:k], 1) if c is not None]
+            sines.append(add_up(c * cosines[i] for c, i in some))
+            cosines.append(-add_up(c * sines[i] for c, i in some))
+        return sines[1:]
+
+    return Applied(sine, cosine, along)
 
 
 ACTIVATIONS = {"tanh": tanh, "sin": sin}

@@ -147,7 +147,7 @@ class Loss:
 
     def sources(self, network: SeparableNetwork | PointwiseNetwork, places: tuple[Place, ...]) -> list[Source]:
         merges = [self.problem.multiplied, *([term.needs] for term in self.problem.terms)]
-        return sources(network, places, self.needs, merges)
+        return sources(network, places, self.needs, merges, self.problem.asked)
 
     def __call__(self, model: Model, places: tuple[Place, ...], given: Given | None = None) -> Float[Array, " terms"]:
         """The unweighted terms, in the order of `names`."""

@@ -28,17 +28,23 @@ class Tracer:
 
     def __init__(self, axes: tuple[str, ...], shape: tuple[int, ...]):
         self.axes, self.shape, self.dtype = axes, shape, jnp.float32
-        self.needs: set[Key] = set()
-        self.merged: list[frozenset[Key]] = []
+        self.asked: list[dict[Key, float | None]] = []  # combinations; None: a coefficient that is no plain number
         self.opened = False  # whether plain values of a field were handed out
         self.note: Callable[[Mapping[Key, Any]], None] = lambda terms: None
 
     def exposed(self) -> None:
         self.opened = True
 
+    @property
+    def needs(self) -> frozenset[Key]:
+        return frozenset(key for terms in self.asked for key in terms)
+
+    @property
+    def merged(self) -> list[frozenset[Key]]:
+        return [frozenset(terms) for terms in self.asked]
+
     def values(self, terms: Mapping[Key, Any]) -> Array:
-        self.needs |= set(terms)
-        self.merged.append(frozenset(terms))
+        self.asked.append({key: c if isinstance(c, float) else None for key, c in terms.items()})
         self.note(terms)
         return jnp.zeros(self.shape, self.dtype)
 
@@ -237,8 +243,7 @@ class Problem:
 
         jax.eval_shape(values, coordinates, unknowns)
         self.residuals: tuple[str, ...] = tuple(names)
-        self.needs = frozenset(tracer.needs)
-        self.merges = tuple(tracer.merged)
+        self.needs, self.asked = tracer.needs, tuple(tracer.asked)
         self.multiplied = frozenset(multiplied)  # the merges that residuals which are not linear are made of
         if not self.needs:
             raise InputError(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.core import Tracer
 from jaxtyping import Array
 
@@ -20,6 +21,7 @@ from .devices import current
 from .domain import Lattice, Points, flatten
 from .fields import Key, Source
 from .networks import PointwiseNetwork, SeparableNetwork
+from .networks.pointwise import Orders, Sum
 from .separable import Once, Separable, add_up, columns, in_tf32, merge, merge_at_points, merge_each
 
 Place = Lattice | Points
@@ -90,14 +92,90 @@ class SeparableSource:
 
 
 class PointwiseSource:
-    """Formal combinations added up from derivatives at each point."""
+    """Formal combinations added up from derivatives at each point.
 
-    def __init__(self, derivatives: Mapping[tuple[int, ...], Array], place: Place):
-        self.derivatives, self.axes, self.shape = derivatives, place.axes, place.shape
-        self.dtype = next(iter(derivatives.values())).dtype
+    Where few combinations have all the derivatives of the highest order in them, like u_xx + u_yy, these are carried through the network as
+    what they add up to (`separax.fans`). `each` gives one by one those that are carried only so, `summed`."""
+
+    def __init__(
+        self,
+        place: Place,
+        derivatives: Mapping[Orders | Sum, Array],
+        summed: Collection[Orders] = (),
+        each: Callable[[], Mapping[Any, Array]] = dict,
+    ):
+        self.axes, self.shape, self.dtype = place.axes, place.shape, next(iter(derivatives.values())).dtype
+        self._derivatives, self._summed, self._one_by_one = derivatives, summed, each
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
-        return add_up(c * self.derivatives[orders][:, i] for (i, orders), c in terms.items()).reshape(self.shape)
+        parts = [c * self._derivatives[o][:, i] for (i, o), c in terms.items() if o not in self._summed]
+        for i in {i for i, _ in terms}:
+            parts += self._top(i, {o: c for (k, o), c in terms.items() if k == i and o in self._summed})
+        return add_up(parts).reshape(self.shape)
+
+    def _top(self, component: int, terms: Mapping[Orders, Any]) -> list[Array]:
+        """The terms of the highest order, where sums of them were carried."""
+        whole = _sum(terms)
+        if whole is not None and whole[0] in self._derivatives:
+            return [whole[1] * self._derivatives[whole[0]][:, component]]
+        return [c * self._each[o][:, component] for o, c in terms.items()]
+
+    @functools.cached_property
+    def _each(self) -> Mapping[Any, Array]:
+        """Made when it is asked for: by who wants something else than was said."""
+        return self._one_by_one()
+
+
+def _pointwise(
+    network: PointwiseNetwork, places: Sequence[Place], needs: Sequence[Iterable[Key]], inside: Iterable[Mapping[Key, Any]] | None
+) -> list[Source]:
+    """One pass through the network for all places of which the same is wanted."""
+    dtype = network.body.out.weight.dtype
+    points = [flatten(place) if isinstance(place, Lattice) else place for place in places]
+    coordinates = [tuple(jnp.asarray(c, dtype) for c in some.coordinates) for some in points]
+    wanted = [frozenset(o for _, o in some) for some in needs]
+    summed, sums = _sums(wanted[0], inside)
+    groups: dict[Any, list[int]] = {}
+    for i, orders in enumerate(wanted):
+        groups.setdefault((orders - summed, sums) if i == 0 else (orders, frozenset()), []).append(i)
+    found: dict[int, Source] = {}
+    for (orders, tops), members in groups.items():
+        joined = tuple(jnp.concatenate(along) for along in zip(*(coordinates[i] for i in members)))
+        made = network.derivatives(joined, orders, tops)
+        lengths = [len(coordinates[i][0]) for i in members]
+        split = {key: lax.split(values, lengths) for key, values in made.items()}
+        for k, i in enumerate(members):
+            own = {key: parts[k] for key, parts in split.items()}
+            some, each = (summed, functools.partial(network.derivatives, coordinates[i], summed)) if tops else ((), dict)
+            found[i] = PointwiseSource(places[i], own, some, each)
+    return [found[i] for i in range(len(places))]
+
+
+def _sums(orders: Set[Orders], asked: Iterable[Mapping[Key, Any]] | None) -> tuple[frozenset[Orders], frozenset[Sum]]:
+    """The derivatives of the highest order along one axis, and the sums of them that are asked for; neither where these are no fewer."""
+    pure = {o for o in orders if sum(k > 0 for k in o) == 1}
+    top = max((max(o) for o in pure), default=0)
+    highest = frozenset(o for o in pure if max(o) == top)
+    found, nothing = set[Sum](), frozenset()
+    for terms in asked or ():
+        for component in {i for i, _ in terms}:
+            some = {o: c for (i, o), c in terms.items() if i == component and o in highest}
+            whole = _sum(some)
+            if some and whole is None:  # a coefficient that is found in training, say
+                return nothing, nothing
+            if whole is not None:
+                found.add(whole[0])
+    return (highest, frozenset(found)) if top > 1 and 0 < len(found) < len(highest) else (nothing, nothing)
+
+
+def _sum(terms: Mapping[Orders, Any]) -> tuple[Sum, float] | None:
+    """Derivatives along single axes, of one order, as a multiple of a sum whose first weight is one; None if there are none, or not by plain
+    numbers."""
+    if not terms or any(not isinstance(c, float) for c in terms.values()):
+        return None
+    by_axis = sorted((o.index(max(o)), c) for o, c in terms.items())
+    first = by_axis[0][1]
+    return (Sum(max(next(iter(terms))), tuple((axis, c / first) for axis, c in by_axis)), first) if first else None
 
 
 def _hashable(terms: Mapping[Key, Any]) -> Any:
@@ -139,17 +217,13 @@ def sources(
     places: Sequence[Place],
     needs: Sequence[Iterable[Key]],
     merges: Sequence[Iterable[frozenset[Key]]] | None = None,
+    inside: Iterable[Mapping[Key, Any]] | None = None,
 ) -> list[Source]:
-    """One source per place, each able to give the derivatives in `needs`. `merges`: what each will be asked to merge, as far as that is
-    known."""
+    """One source per place, each able to give the derivatives in `needs`. `merges`: what each will be asked to merge, `inside`: the
+    combinations the first of them will be asked for, as far as that is known."""
     dtype = network.body.out.weight.dtype
     if isinstance(network, PointwiseNetwork):
-        found: list[Source] = []
-        for place, wanted in zip(places, needs):
-            points = flatten(place) if isinstance(place, Lattice) else place
-            coordinates = tuple(jnp.asarray(c, dtype) for c in points.coordinates)
-            found.append(PointwiseSource(network.derivatives(coordinates, {o for _, o in wanted}), place))
-        return found
+        return _pointwise(network, places, needs, inside)
     asked = [Rows() for _ in network.axes]
     slices = [[r.add(c) for r, c in zip(asked, place.coordinates)] for place in places]
     jets = network.jets(tuple(r.all(dtype) for r in asked), max(highest(wanted) for wanted in needs))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from separax import jets
+from separax.fans import Fan
 from separax.networks import MLP, Layer, ModifiedMLP
 
 ORDERS = [0, 4]
@@ -55,6 +56,10 @@ def at_zero(function, order):
     return nested(lambda h: function(h).ravel(), jnp.zeros(1), order)[:, 0]
 
 
+def activated(name, jet):
+    return Fan.of(jet).activate(name, jet)
+
+
 POINTS = np.linspace(-0.9, 1.3, 6)
 CUBIC = (0.3, -1.2, 0.5, 0.8)
 
@@ -71,12 +76,12 @@ def cubic(x):
 def test_an_activation_of_any_jet_is_differentiated_by_the_chain_rule(name, order):
     """tanh s and sin s for s with arbitrary Taylor coefficients."""
     jet, function = random_jet(order)
-    found = jax.jit(lambda jet: jets.derivatives(jets.ACTIVATIONS[name](jet)))(jet)
+    found = jax.jit(lambda jet: jets.derivatives(activated(name, jet)))(jet)
     assert_close(found.reshape(order + 1, -1), at_zero(lambda h: getattr(jnp, name)(function(h)), order))
 
 
 def test_an_activation_to_order_six():
-    found = jax.jit(lambda x: jets.derivatives(jets.sin(jets.polynomial(x, CUBIC, 6))))(POINTS)
+    found = jax.jit(lambda x: jets.derivatives(activated("sin", jets.polynomial(x, CUBIC, 6))))(POINTS)
     assert_close(found, nested(lambda x: jnp.sin(cubic(x))[None], POINTS, 6))
 
 
@@ -85,7 +90,7 @@ def test_every_activation_is_covered_here():
 
 
 def test_tanh_is_flat_and_finite_where_it_saturates():
-    jet = jets.tanh(jets.polynomial(jnp.array([-500.0, 500.0]), (0.0, 1.0), 4))
+    jet = activated("tanh", jets.polynomial(jnp.array([-500.0, 500.0]), (0.0, 1.0), 4))
     np.testing.assert_array_equal(jet[0, :, 0], [-1.0, 1.0])
     np.testing.assert_array_equal(jet[1:], 0.0)
 
@@ -153,9 +158,9 @@ def test_coefficients_become_derivatives_by_factorials():
 
 def test_the_highest_order_of_all():
     """d⁸/dx⁸ sin 2x = 2⁸ sin 2x; y = tanh x solves y′ = 1 - y², coefficient by coefficient."""
-    sine = jets.derivatives(jets.sin(jets.polynomial(POINTS, (0.0, 2.0), jets.MAX_ORDER)))
+    sine = jets.derivatives(activated("sin", jets.polynomial(POINTS, (0.0, 2.0), jets.MAX_ORDER)))
     assert_close(sine[8:], 256 * np.sin(2 * POINTS)[None, :, None])
-    y = jets.tanh(jets.polynomial(POINTS, (0.0, 1.0), jets.MAX_ORDER))
+    y = activated("tanh", jets.polynomial(POINTS, (0.0, 1.0), jets.MAX_ORDER))
     slope = y[1:] * np.arange(1, jets.MAX_ORDER + 1)[:, None, None]
     assert_close(slope, (jets.constant(np.ones((6, 1)), jets.MAX_ORDER) - jets.multiply(y, y))[:-1])
 
@@ -165,7 +170,9 @@ def test_jets_keep_the_precision_they_are_given():
 
     def made(x):
         both = jets.polynomial(x, CUBIC, 2), jets.fourier(x, 2.0, 2, 2)
-        return [(jet, jets.tanh(jet), jets.sin(jet), jets.multiply(jet, jet), jets.derivatives(jet)) for jet in both]
+        return [
+            (jet, activated("tanh", jet), activated("sin", jet), jets.multiply(jet, jet), jets.derivatives(jet)) for jet in both
+        ]
 
     assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(made, x))} == {jnp.dtype("float32")}
 

@@ -136,7 +136,7 @@ def test_only_the_derivatives_an_equation_has_are_asked_for():
     problem, _ = klein_gordon()
     assert problem.needs == {(0, o) for o in [(0, 0, 0), (2, 0, 0), (0, 2, 0), (0, 0, 2)]}
     # the linear part in one merge, the square in another
-    assert sorted(len(terms) for terms in problem.merges) == [1, 3]
+    assert sorted(len(terms) for terms in problem.asked) == [1, 3]
 
 
 def test_residuals_are_named():

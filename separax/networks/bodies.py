@@ -1,4 +1,4 @@
-"""What is between the encoded coordinates and the output: plain and modified multilayer perceptrons, from jets to jets."""
+"""What is between the encoded coordinates and the output: plain and modified multilayer perceptrons, from jets to jets or fans to fans."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .. import jets
+from ..fans import Fan
 from ..jets import Jet
 
 
@@ -62,15 +63,16 @@ class MLP(eqx.Module):
     out: Layer
     activation: str = eqx.field(static=True)
 
-    def features(self, jet: Jet) -> Jet:
-        """What the last hidden layer gives: of these the output layer is a linear combination."""
-        act = jets.ACTIVATIONS[self.activation]
+    def features(self, jet: Jet, fan: Fan | None = None) -> Jet:
+        """What the last hidden layer gives: of these the output layer is a linear combination. `fan` says what the rows of `jet` are, if it
+        is no single one."""
+        fan = fan or Fan.of(jet)
         for layer in self.hidden:
-            jet = act(layer(jet))
+            jet = fan.activate(self.activation, layer(jet))
         return jet
 
-    def __call__(self, jet: Jet) -> Jet:
-        return self.out(self.features(jet))
+    def __call__(self, jet: Jet, fan: Fan | None = None) -> Jet:
+        return self.out(self.features(jet, fan))
 
 
 class ModifiedMLP(eqx.Module):
@@ -84,14 +86,14 @@ class ModifiedMLP(eqx.Module):
     out: Layer
     activation: str = eqx.field(static=True)
 
-    def features(self, jet: Jet) -> Jet:
+    def features(self, jet: Jet, fan: Fan | None = None) -> Jet:
         """As for `MLP`."""
-        act = jets.ACTIVATIONS[self.activation]
-        gate, other, h = jnp.split(act(self.first(jet)), 3, axis=-1)
+        fan = fan or Fan.of(jet)
+        gate, other, h = jnp.split(fan.activate(self.activation, self.first(jet)), 3, axis=-1)
         step = other - gate
         for layer in self.hidden:
-            h = gate + jets.multiply(act(layer(h)), step)
+            h = gate + fan.multiply(fan.activate(self.activation, layer(h)), step)
         return h
 
-    def __call__(self, jet: Jet) -> Jet:
-        return self.out(self.features(jet))
+    def __call__(self, jet: Jet, fan: Fan | None = None) -> Jet:
+        return self.out(self.features(jet, fan))

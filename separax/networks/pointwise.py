@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,10 +11,21 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import jets
+from ..fans import Fan
 from ..jets import Jet
 from ..lifts import Coordinates, Lift
+from ..separable import add_up
 from .axis import Axis
 from .bodies import MLP, ModifiedMLP
+
+Orders = tuple[int, ...]  # of a derivative, one per axis
+
+
+class Sum(NamedTuple):
+    """Σ weight · ∂^order along an axis, of a field: an operator of which the terms are not wanted."""
+
+    order: int
+    weights: tuple[tuple[int, float], ...]  # by the number of the axis
 
 
 class PointwiseNetwork(eqx.Module):
@@ -24,47 +36,68 @@ class PointwiseNetwork(eqx.Module):
     components: int = eqx.field(static=True)
     lift: Lift | None = eqx.field(static=True, default=None)  # what is known of the fields; not trained
 
-    def jets(self, points: Coordinates, along: Sequence[int], order: int) -> Float[Array, "along orders points components"]:
-        """Values and derivatives up to `order` along each of the axes `along`, at scattered points, in one pass: of what the weights
-        make, without what is known."""
+    def rows(
+        self, points: Coordinates, rays: Mapping[int, int], sums: Sequence[Sum] = ()
+    ) -> Float[Array, "rows points components"]:
+        """At scattered points, in one pass: the values, the derivatives along each of the axes in `rays` up to the order that stands there,
+        and the sums, whose order comes next. Of what the weights make, without what is known."""
+        fan = Fan(tuple(rays.values()), tuple(tuple(dict(one.weights).get(axis, 0.0) for axis in rays) for one in sums))
+        highest = {axis: order + fan.summed(i) for i, (axis, order) in enumerate(rays.items())}
 
-        def direction(chosen: int, part: Callable[[Axis, Array, int], Jet]) -> list[Jet]:
-            each = []
-            for i, (axis, x) in enumerate(zip(self.axes, points)):
-                each.append(part(axis, x, order) if i == chosen else jets.constant(part(axis, x, 0)[0], order))
-            return each
+        def each(part: Callable[[Axis, Array, int], Jet]) -> list[Jet]:
+            return [part(axis, x, highest.get(i, 0)) for i, (axis, x) in enumerate(zip(self.axes, points))]
 
-        encoded = jnp.stack([jnp.concatenate(direction(i, Axis.encode), -1) for i in along])
-        values = self.body(encoded)
-        if any(wall for axis in self.axes for wall in axis.walls):
-            for envelope in zip(*(direction(i, Axis.envelope) for i in along)):
-                values = jets.multiply(values, jnp.stack(envelope))
-        return jets.derivatives(values)
+        def beside(coefficients: Mapping[int, Array], parts: Sequence[Jet]) -> Array:
+            """Coefficients along some axes, and zero for what the others make."""
+            return jnp.concatenate([coefficients.get(i, jnp.zeros_like(part[0])) for i, part in enumerate(parts)], -1)
+
+        parts = each(Axis.encode)
+        value = jnp.concatenate([part[0] for part in parts], -1)
+        own = [[beside({i: parts[i][k]}, parts) for k in range(1, order + 1)] for i, order in rays.items()]
+        tops = [beside({i: w * parts[i][one.order] for i, w in one.weights}, parts) for one in sums]
+        values = self.body(fan.joined(value, own, tops), fan)
+        for axis, envelope in enumerate(each(Axis.envelope)) if any(any(axis.walls) for axis in self.axes) else ():
+            still = jnp.zeros_like(envelope[0])
+            own = [[envelope[k] if i == axis else still for k in range(1, order + 1)] for i, order in rays.items()]
+            tops = [w * envelope[one.order] if (w := dict(one.weights).get(axis)) else still for one in sums]
+            values = fan.multiply(values, fan.joined(envelope[0], own, tops))
+        return jets.derivatives(values, fan.orders)
 
     def derivatives(
-        self, points: Coordinates, needed: Iterable[tuple[int, ...]]
-    ) -> dict[tuple[int, ...], Float[Array, "points components"]]:
-        """Every partial derivative in `needed` (a tuple of orders, one per axis)."""
-        needed = set(needed)
+        self, points: Coordinates, needed: Iterable[Orders], sums: Iterable[Sum] = ()
+    ) -> dict[Orders | Sum, Float[Array, "points components"]]:
+        """Every partial derivative in `needed`, and the sums, whose order is higher than that of those along one axis alone."""
+        needed, sums = set(needed), sorted(sums)
         pure = {o for o in needed if sum(k > 0 for k in o) <= 1}
-        along = sorted({o.index(max(o)) for o in pure if any(o)}) or [0]
-        order = max((max(o) for o in pure), default=0)
-        out = {}
-        if pure:
-            passed = self.jets(points, along, order)
-            for o in pure:
-                axis = o.index(max(o)) if any(o) else along[0]
-                out[o] = passed[along.index(axis), max(o)]
+        rays = {}
+        for axis in range(len(self.axes)):
+            under = [one.order - 1 for one in sums if axis in dict(one.weights)]
+            if order := max([*(o[axis] for o in pure), *under], default=0):
+                rays[axis] = order
+        out: dict[Orders | Sum, Array] = {}
+        if pure or sums:
+            none = (0,) * len(self.axes)
+            along = [(*none[:i], k, *none[i + 1 :]) for i, order in rays.items() for k in range(1, order + 1)]
+            rows = zip([none, *along, *sums], self.rows(points, rays, sums))
+            out = {key: row for key, row in rows if key in needed or isinstance(key, Sum)}
         for o in needed - pure:
             out[o] = self._mixed(points, o)
-        return out if self.lift is None else {o: own + self.lift.at_points(points, o) for o, own in out.items()}
+        return out if self.lift is None else {key: own + self._known(points, key) for key, own in out.items()}
 
-    def _mixed(self, points: Coordinates, orders: tuple[int, ...]) -> Array:
+    def _known(self, points: Coordinates, key: Orders | Sum) -> Array:
+        """What the lift adds."""
+        assert self.lift is not None
+        if not isinstance(key, Sum):
+            return self.lift.at_points(points, key)
+        none = (0,) * len(self.axes)
+        return add_up(w * self.lift.at_points(points, (*none[:i], key.order, *none[i + 1 :])) for i, w in key.weights)
+
+    def _mixed(self, points: Coordinates, orders: Orders) -> Array:
         """A mixed derivative: a jet along the axis of the highest order, differentiated along the others."""
         main = orders.index(max(orders))
 
         def function(at: Coordinates, /) -> Array:
-            return self.jets(at, [main], orders[main])[0, -1]
+            return self.rows(at, {main: orders[main]})[-1]
 
         for axis, order in enumerate(orders):
             for _ in range(order if axis != main else 0):

@@ -1,0 +1,224 @@
+"""Fans carry what nested differentiation along each axis computes, and sums of it."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import separax as sx
+from separax import bench, jets
+from separax.catalogue import CATALOGUE
+from separax.domain import Points
+from separax.fans import Fan
+from separax.loss import Loss, Model
+from separax.networks import PINN
+from separax.networks.pointwise import Sum
+from separax.sources import sources
+
+BOX = sx.Box(t=(0, 1), x=(-1, 2), y=(0, 3))
+NUMBER = 4
+
+
+@pytest.fixture(autouse=True, scope="module")
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def random_points(seed=0):
+    rng = np.random.default_rng(seed)
+    return tuple(jnp.asarray(rng.uniform(*BOX[axis], 5)) for axis in BOX.axes)
+
+
+def along(axis, order):
+    return tuple(order if i == axis else 0 for i in range(len(BOX.axes)))
+
+
+def built(**options):
+    return PINN(width=5, depth=2, **options).build(jax.random.key(3), BOX, dtype=jnp.float64)
+
+
+def nested(network, points, orders):
+    """A derivative of the values, by differentiating again and again."""
+
+    def function(*at):
+        return network.rows(tuple(c[None] for c in at), {})[0, 0]
+
+    for axis, order in enumerate(orders):
+        for _ in range(order):
+            function = jax.jacfwd(function, axis)
+    return jax.vmap(function)(*points)
+
+
+def close(found, expected, relative=1e-10):
+    np.testing.assert_allclose(found, expected, rtol=relative, atol=relative * np.max(np.abs(expected)))
+
+
+# --- the algebra ----------------------------------------------------------------------------------------------------
+
+# two rays of one order and one of another, that is in no sum
+FAN = Fan((2, 1, 2), ((0.5, 0.0, -3.0), (1.0, 0.0, 1.0)))
+
+
+def jets_along(seed, fan=FAN):
+    """For each ray a jet, one order longer than the fan has it; all with one value."""
+    rng = np.random.default_rng(seed)
+    value = rng.standard_normal((NUMBER, 2))
+    return [jnp.asarray(np.stack([value, *rng.standard_normal((order + 1, NUMBER, 2))])) for order in fan.rays]
+
+
+def as_fan(each, fan=FAN):
+    own = [[jet[k] for k in range(1, order + 1)] for jet, order in zip(each, fan.rays)]
+    return fan.joined(each[0][0], own, fan.added([jet[order + 1] for jet, order in zip(each, fan.rays)]))
+
+
+@pytest.mark.parametrize("name", sorted(jets.ACTIVATIONS))
+def test_an_activation_of_a_fan_is_that_of_its_jets(name):
+    each = jets_along(0)
+    close(FAN.activate(name, as_fan(each)), as_fan([Fan.of(jet).activate(name, jet) for jet in each]), 1e-13)
+
+
+def test_a_product_of_fans_is_that_of_their_jets():
+    left, right = jets_along(1), jets_along(2)
+    close(FAN.multiply(as_fan(left), as_fan(right)), as_fan([jets.multiply(a, b) for a, b in zip(left, right)]), 1e-13)
+
+
+def test_every_row_has_its_order():
+    assert FAN.orders == [0, 1, 2, 1, 1, 2, 3, 3]
+
+
+# --- networks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"body": "modified"},
+        {"body": "mlp", "activation": "sin", "scaled": False},
+        {"body": "modified", "components": 2, "walls": [["", "-"], ["-+", ""], ["+", ""]]},
+        {"body": "mlp", "periodic": ("y",), "frequencies": 2},
+    ],
+    ids=["modified", "sine", "walls", "periodic"],
+)
+@settings(max_examples=5, deadline=None)
+@given(
+    order=st.sampled_from([2, 3]),
+    weights=st.lists(st.floats(0.1, 3) | st.floats(-3, -0.1), min_size=3, max_size=3),
+    axes=st.sets(st.integers(0, 2), min_size=2),
+)
+def test_a_sum_is_that_of_the_nested_derivatives(options, order, weights, axes):
+    settings_of = {k: v for k, v in options.items() if k in ("body", "activation", "scaled", "frequencies")}
+    placed = {k: v for k, v in options.items() if k not in settings_of}
+    network = PINN(width=5, depth=2, **settings_of).build(jax.random.key(3), BOX, dtype=jnp.float64, **placed)
+    points = random_points()
+    one = Sum(order, tuple((axis, weights[axis]) for axis in sorted(axes)))
+    found = network.derivatives(points, {along(0, 1), along(0, 0)}, {one})
+    assert set(found) == {along(0, 1), along(0, 0), one}
+    close(found[one], sum(w * nested(network, points, along(axis, order)) for axis, w in one.weights))
+    close(found[along(0, 1)], nested(network, points, along(0, 1)))
+
+
+# --- sources --------------------------------------------------------------------------------------------------------
+
+WAVE = {(0, along(0, 2)): 1.0, (0, along(1, 2)): -4.0, (0, along(2, 2)): -4.0}
+
+
+def passes(network, monkeypatch):
+    """What each pass through a network carries."""
+    seen = []
+    rows = type(network).rows
+    monkeypatch.setattr(
+        type(network),
+        "rows",
+        lambda self, points, rays, sums=(): seen.append((dict(rays), list(sums))) or rows(self, points, rays, sums),
+    )
+    return seen
+
+
+def test_an_operator_is_carried_as_one_row(monkeypatch):
+    network = built(body="modified")
+    seen = passes(network, monkeypatch)
+    place = Points(BOX.axes, random_points())
+    (source,) = sources(network, [place], [set(WAVE)], inside=[WAVE])
+    found = source.values(WAVE)
+    assert seen == [({0: 1, 1: 1, 2: 1}, [Sum(2, ((0, 1.0), (1, -4.0), (2, -4.0)))])]
+    close(found, sum(c * nested(network, place.coordinates, o)[:, 0] for (_, o), c in WAVE.items()))
+    close(source.values({k: -0.5 * c for k, c in WAVE.items()}), -0.5 * found, 1e-14)
+    assert len([rays for rays, _ in seen if rays]) == 1
+
+
+def test_what_was_not_said_is_given_all_the_same(monkeypatch):
+    """A residual may take another way through its own text at points than it took on nothing."""
+    network = built(body="mlp")
+    seen = passes(network, monkeypatch)
+    place = Points(BOX.axes, random_points())
+    (source,) = sources(network, [place], [set(WAVE)], inside=[WAVE])
+    for key in WAVE:
+        close(source.values({key: 2.0}), 2 * nested(network, place.coordinates, key[1])[:, 0])
+    assert len([rays for rays, _ in seen if rays]) == 2  # one more, for all of them
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [{key: 1.0} for key in WAVE],  # each by itself: as many sums as derivatives
+        [dict.fromkeys(WAVE)],  # coefficients that are not known yet
+        None,
+    ],
+    ids=["apart", "unknown", "nothing"],
+)
+def test_where_sums_save_nothing_there_are_none(asked, monkeypatch):
+    network = built(body="mlp")
+    seen = passes(network, monkeypatch)
+    sources(network, [Points(BOX.axes, random_points())], [set(WAVE)], inside=asked)
+    assert seen == [({0: 2, 1: 2, 2: 2}, [])]
+
+
+@pytest.mark.parametrize("name", ["klein-gordon", "diffusion"])
+def test_the_paper_equations_and_their_gradients_are_what_they_were(name, monkeypatch):
+    """Second derivatives one by one, or added up on the way through the network."""
+    problem, recipe = CATALOGUE[name].make("paper", "pinn-mod")
+    loss = Loss(problem, dataclasses.replace(recipe, points=3, precision="float64"))
+    model = Model.build(problem, loss.recipe, jax.random.key(1))
+    places = loss.draw(jax.random.key(0), jnp.asarray(0))
+
+    def value_and_gradient():
+        value, gradient = eqx.filter_value_and_grad(lambda m: loss.total(loss(m, places)))(model)
+        return value, jax.flatten_util.ravel_pytree(eqx.filter(gradient, eqx.is_array))[0]
+
+    seen = passes(model.network, monkeypatch)
+    value, gradient = value_and_gradient()
+    assert sum(len(sums) for _, sums in seen) == 1
+    monkeypatch.setattr(problem, "asked", None)
+    expected, direction = value_and_gradient()
+    assert sum(len(sums) for _, sums in seen) == 1
+    close(value, expected, 1e-12)
+    close(gradient, direction, 1e-11)
+
+
+@pytest.mark.parametrize("name", ["helmholtz", "navier-stokes"])
+def test_a_step_of_the_papers_way_has_the_same_gradient(name):
+    """Every derivative by its own nested passes; in the flow also mixed ones, and data on a grid."""
+    problem, recipe = CATALOGUE[name].make("paper", "pinn-mod")
+    small = dataclasses.replace(recipe, network=dataclasses.replace(recipe.network, width=8), points=3, precision="float64")
+    assert bench.disagreement(problem, small) < 1e-12
+
+
+def test_conditions_of_which_the_same_is_wanted_share_a_pass(monkeypatch):
+    """Initial values and those on four faces: values of one field all of them."""
+    problem, recipe = CATALOGUE["klein-gordon"].make("paper", "pinn")
+    loss = Loss(problem, dataclasses.replace(recipe, points=3, precision="float64"))
+    model = Model.build(problem, loss.recipe, jax.random.key(1))
+    places = loss.draw(jax.random.key(0), jnp.asarray(0))
+    seen = passes(model.network, monkeypatch)
+    together = loss.sources(model.network, places)
+    assert len(seen) == 2
+    for place, needs, source in list(zip(places, loss.needs, together))[1:]:
+        (alone,) = sources(model.network, [place], [needs])
+        for key in needs:
+            close(source.values({key: 1.0}), alone.values({key: 1.0}), 1e-14)
