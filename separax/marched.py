@@ -17,8 +17,9 @@ from .loss import TIME
 from .problem import Problem
 from .recipe import Recipe
 from .separable import add_up
-from .solution import Expressions, History, Solution, Timing, View
+from .solution import History, Solution, Timing
 from .sources import Place
+from .views import Expressions, View
 
 
 class Pieces(View):

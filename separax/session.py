@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from .accuracy import error_lattice, reference_on, squares
 from .compiling import seldom
 from .devices import current, on_host, to_host
 from .domain import Lattice
@@ -28,17 +29,9 @@ from .progress import say
 from .report.record import record
 from .runs import Run, keep
 from .runs.describing import described, leaves
-from .solution import (
-    Ensemble,
-    History,
-    Solution,
-    Timing,
-    View,
-    error_lattice,
-    reference_on,
-    squares,
-)
+from .solution import Ensemble, History, Solution, Timing
 from .training import Compiled, Trainer, TrainState
+from .views import View
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
 SAVE_SECONDS = 30.0  # between two saves of the state

@@ -13,7 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import separax as sx
-from separax import solution as solution_module
+from separax import views
 from separax.cli import app
 from separax.exports.lattices import Grid, pieces
 from separax.exports.vtk import write_vtr
@@ -48,7 +48,7 @@ def solution(run):
 def cut(request, monkeypatch):
     """Also in pieces of a few points, along more than one axis."""
     if request.param == "in pieces":
-        monkeypatch.setattr(solution_module, "SLAB", {True: 10, False: 10})
+        monkeypatch.setattr(views, "SLAB", {True: 10, False: 10})
         monkeypatch.setattr("separax.exports.lattices.SLAB", {True: 10, False: 10})
 
 

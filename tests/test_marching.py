@@ -197,7 +197,7 @@ def test_the_state_at_the_end_is_handed_on_exactly(marched):
         x = np.asarray(term.fixed["x"])
         assert len(x) == 32
         np.testing.assert_allclose(given[values_name(0)][0], exact(1.0, x), rtol=1e-6)
-        from separax.solution import View
+        from separax.views import View
 
         view = View(problem(), how, trainer.model(state.best), problem().quantities)
         np.testing.assert_allclose(found[values_name(0)][0], view(t=marched.edges[1], x=x), rtol=1e-5)

@@ -102,6 +102,15 @@ def test_a_solution_is_evaluated_at_points(solution):
     np.testing.assert_array_equal(found, solution.at(grid.tolist()))
 
 
+def test_a_reference_that_is_replaced_is_measured_against(solution, monkeypatch):
+    """Errors are kept once they are measured: those against this reference, not against any."""
+    before = solution.relative_l2()
+    monkeypatch.setattr(solution.problem, "reference", lambda t, x, y: 2 * exact(t, x, y))
+    assert solution.relative_l2() == pytest.approx(0.5, abs=before)
+    monkeypatch.undo()
+    assert solution.relative_l2() == before
+
+
 def test_errors_against_the_reference(solution):
     true = np.asarray(exact(TS[:, None, None], XS[:, None], YS))
     ours = np.asarray(solution(t=TS, x=XS, y=YS))
@@ -116,7 +125,7 @@ def test_errors_against_the_reference(solution):
 
 def test_a_large_lattice_is_evaluated_in_slabs(solution, monkeypatch):
     whole = solution(t=TS, x=XS, y=YS)
-    monkeypatch.setattr("separax.solution.SLAB", {True: 90, False: 90})
+    monkeypatch.setattr("separax.views.SLAB", {True: 90, False: 90})
     np.testing.assert_allclose(solution(t=TS, x=XS, y=YS), whole, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(solution.at(np.zeros((200, 3))), float(solution(t=0, x=0, y=0)), rtol=1e-4, atol=1e-6)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import InputError, nearest
 from ..runs.files import writing
-from ..solution import View
+from ..views import View
 from .arrays import write_npy, write_npz
 from .lattices import Grid, grid
 from .netcdf import dataset, write_netcdf

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..domain import Lattice
 from ..errors import InputError, listed, nearest
-from ..solution import SLAB, View
+from ..views import SLAB, View
 
 MOST = 2**21  # points of a lattice that nobody described
 PER_AXIS = 256  # and along each of its axes

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import InputError
 from ..report.animation import animate
 from ..report.figures import save_figure
-from ..solution import View
+from ..views import View
 
 FIGURES = {".png": "a picture", ".svg": "a picture of lines and words", ".pdf": "a picture for print"}
 FILMS = {".gif": "a film", ".mp4": "a film, with ffmpeg"}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..domain import Box
 from ..errors import InputError, listed
-from ..solution import View
+from ..views import View
 from .lattices import Grid, pieces
 
 ROWS = 2**16  # written at once

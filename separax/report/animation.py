@@ -14,7 +14,7 @@ from ..errors import InputError, whole
 from . import cuts, figures
 
 if TYPE_CHECKING:
-    from ..solution import View
+    from ..views import View
 
 ENDINGS = (".gif", ".mp4")
 BATCH = 16  # frames evaluated at once

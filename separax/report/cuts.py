@@ -18,7 +18,7 @@ from .equation import example
 if TYPE_CHECKING:
     from ..domain import Box
     from ..problem import Problem
-    from ..solution import View
+    from ..views import View
 
 MOST_PICTURES = 12
 STRIP = 3  # a plane this many times longer than wide, or more, is not drawn to scale: nothing would be seen of it
@@ -181,7 +181,7 @@ def has_reference(view: View, field: str) -> bool:
 
 
 def reference_on(view: View, field: str, coordinates: Mapping[str, Any]) -> np.ndarray | None:
-    from ..solution import reference_on as values
+    from ..accuracy import reference_on as values
 
     lattice, dropped = view._lattice((), coordinates)
     with jax.enable_x64(True):

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ..accuracy import reference_on
 from ..catalogue.navier_stokes_3d import velocity, vorticity
 from ..domain import Lattice
 from ..loss import TIME
 from ..report import cuts
 from ..report.figures import panels, plot
-from ..solution import Solution, reference_on
+from ..solution import Solution
 from .figures import save
 
 INSTANTS = 41  # of the error over time, and frames of an animation
