@@ -58,7 +58,7 @@ class Fan:
     def activate(self, name: str, jet: Jet) -> Jet:
         value, rays, sums = self.parts(jet)
         applied = ACTIVATIONS[name](value)
-        # all of the next coefficient but for what its own predecessor contributes, which the sums know
+        # the next coefficient but for slope · what the jet has in its place, which is known in sum only
         made = [applied.along([*ray, None] if self.summed(i) else ray) for i, ray in enumerate(rays)]
         tops = [one[-1] if self.summed(i) else None for i, one in enumerate(made)]
         new = [applied.slope * old + rest for old, rest in zip(sums, self.added(tops))]

@@ -171,11 +171,13 @@ def _sums(orders: Set[Orders], asked: Iterable[Mapping[Key, Any]] | None) -> tup
 def _sum(terms: Mapping[Orders, Any]) -> tuple[Sum, float] | None:
     """Derivatives along single axes, of one order, as a multiple of a sum whose first weight is one; None if there are none, or not by plain
     numbers."""
-    if not terms or any(not isinstance(c, float) for c in terms.values()):
+    if any(not isinstance(c, float) for c in terms.values()):
         return None
-    by_axis = sorted((o.index(max(o)), c) for o, c in terms.items())
+    by_axis = sorted((o.index(max(o)), c) for o, c in terms.items() if c)
+    if not by_axis:
+        return None
     first = by_axis[0][1]
-    return (Sum(max(next(iter(terms))), tuple((axis, c / first) for axis, c in by_axis)), first) if first else None
+    return Sum(max(next(iter(terms))), tuple((axis, c / first) for axis, c in by_axis)), first
 
 
 def _hashable(terms: Mapping[Key, Any]) -> Any:
