@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from .gauges import free
 from .levels import Level
 from .problem import Problem
 from .terms import Term
@@ -53,6 +54,19 @@ def of_family(problem: Problem, dimensions: int) -> str:
         f"the conditions leave a family of solutions of {dimensions} dimension{'s' * (dimensions > 1)} at least (as far as these"
         f" functions can tell): this is one of them. {'. '.join(missing)}"
     )
+
+
+def of_gauges(problem: Problem) -> list[str]:
+    """Of fields whose values nothing asks for."""
+    return [
+        f"{field} is found up to {_function_of(max(some, key=len))}: of it the equation and the conditions have derivatives alone. A value"
+        f" would fix it, sx.Data(points, values, of={field!r})"
+        for field, some in free(problem).items()
+    ]
+
+
+def _function_of(axes: Sequence[str]) -> str:
+    return f"a function of {', '.join(axes)}" if axes else "a constant"
 
 
 def of_start(problem: Problem) -> str | None:

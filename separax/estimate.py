@@ -7,7 +7,8 @@ sums of all products of the first functions of each axis (the solution has but f
 
 What is left of r, orthogonal to all J can make, comes from functions beyond those. It can have come from as large an error as the last
 third of these functions make of a residual of that size: beyond, an equation rarely feels less. Where some fields change without any
-residual, r says nothing about them: the conditions leave a family of solutions, of as many dimensions as there are such fields.
+residual, r says nothing about them: the conditions leave a family of solutions, of as many dimensions as there are such fields. What can be
+added to a field by the very form of the equation (`gauges`) is none of these: its error is measured without it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import scipy.linalg
 
 from .domain import GaussLegendre, Lattice, Points
 from .fields import Key
+from .gauges import free
 from .levels import cut_short, values
 from .linear import linearised, roots
 from .loss import Loss, Model
@@ -100,6 +102,9 @@ def estimated(found: Solution) -> Estimate:
         jacobian = _jacobian(slopes, turned, left.shape[0], apart)
         known = [column.reshape(-1, 1) for column in unknowns]
         rows.append(np.concatenate([*known, jacobian, left.reshape(-1, 1)], 1))
+    total = max(float(loss.weights @ list(zero.values())), TINY)
+    pins = _pins(problem, counts)
+    rows.append(np.pad(math.sqrt(total) / max(size, TINY) * pins, ((0, 0), (rows[0].shape[1] - 1 - pins.shape[1], 1))))
     matrix = np.concatenate(rows)
     thirds = {a: math.ceil(2 * n / 3) for a, n in counts.items()}
     last, new = (np.tile(_any_from(counts, first), len(fields)) for first in (thirds, had))
@@ -111,7 +116,6 @@ def estimated(found: Solution) -> Estimate:
     turn = np.argsort(last, kind="stable")
     matrix[:, ahead:-1] = matrix[:, ahead:-1][:, turn]
     upper = np.asarray(np.linalg.qr(matrix, mode="r"))[ahead:, ahead:]
-    total = max(float(loss.weights @ list(zero.values())), TINY)
     return Estimate(
         *_from(upper, last[turn], new[turn], size, total, found.best_loss),
         left=math.sqrt(found.best_loss / total),
@@ -235,6 +239,18 @@ def _jacobian(slopes: Mapping[Key, np.ndarray], features: Sequence[np.ndarray], 
             here = _products([f[component, o] for f, o in zip(features, orders)], apart)
             found[:, :, component] += slope.reshape(parts, -1, 1) * here
     return found.reshape(-1, components * number)
+
+
+def _pins(problem: Problem, counts: Mapping[str, int]) -> np.ndarray:
+    """Rows of a Jacobian that feel what an equation does not, where that is in the form of it: constants along some axes."""
+    shape, every = tuple(counts.values()), free(problem)
+    found = []
+    for c, field in enumerate(problem.fields):
+        for axes in every.get(field, []):
+            constant = [np.arange(n) == 0 if a not in axes else np.ones(n, bool) for a, n in counts.items()]
+            inside = functools.reduce(np.multiply.outer, constant).ravel()
+            found += [c * math.prod(shape) + i for i in np.flatnonzero(inside)]
+    return np.eye(len(problem.fields) * math.prod(shape))[sorted(set(found))]
 
 
 def _any_from(counts: Mapping[str, int], first: Mapping[str, int]) -> np.ndarray:

@@ -124,6 +124,8 @@ class Resolver:
             plain.append(dict(result._terms) if isinstance(result, Field) and result._known is None else None)
             values_of(result, tracer.shape, f"{condition.name}: of")
             if axis is not None and (condition.mix[1] or condition.jump):
+                if not condition.mix[0] and not condition.jump:
+                    tracer.asked.clear()  # a slope alone: the value was looked at and is not needed
                 if not isinstance(result, Field):
                     raise InputError(
                         f"{condition.name}: of must return a field, so that it can be differentiated along the normal; got {result!r}"
