@@ -59,8 +59,8 @@ def of_family(problem: Problem, dimensions: int) -> str:
 def of_gauges(problem: Problem) -> list[str]:
     """Of fields whose values nothing asks for."""
     return [
-        f"{field} is found up to {_function_of(max(some, key=len))}: of it the equation and the conditions have derivatives alone. A value"
-        f" would fix it, sx.Data(points, values, of={field!r})"
+        f"{field} is found up to {' and '.join(map(_function_of, some))}: of it the equation and the conditions have derivatives alone."
+        f" Values would fix it, sx.Data(points, values, of={field!r})"
         for field, some in free(problem).items()
     ]
 

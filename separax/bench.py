@@ -23,6 +23,7 @@ from .errors import InputError
 from .fields import Key
 from .loss import Loss, Model
 from .networks import PINN, ModifiedMLP, PointwiseNetwork, SeparableNetwork
+from .networks.pointwise import along
 from .problem import Problem
 from .recipe import Recipe
 from .separable import PRECISION
@@ -87,7 +88,8 @@ class PaperSource:
     def _forward(self, coordinates: tuple[Array, ...]) -> Array:
         """Every component on the lattice, the axes' networks run one after the other; or at the points."""
         if isinstance(self.network, PointwiseNetwork):
-            return self.network.rows(coordinates, {})[0]
+            nothing = (0,) * len(coordinates)
+            return self.network.derivatives(coordinates, {nothing})[nothing]
         components = self.network.network.components
         factors = [self.network.features(i, x).reshape(len(x), components, -1) for i, x in enumerate(coordinates)]
         merged, done = factors[0], LETTERS[0]
@@ -104,25 +106,19 @@ class PaperSource:
             function: Callable[[tuple[Array, ...]], Array] = self._forward
             for axis, order in enumerate(orders):
                 for _ in range(order):
-                    function = _derivative(function, axis)
+                    function = along(function, axis)
             total = total + coefficient * function(coordinates)[..., component].reshape(self.shape)
         return total
-
-
-def _derivative(function: Callable[[tuple[Array, ...]], Array], axis: int) -> Callable[[tuple[Array, ...]], Array]:
-    def derived(at: tuple[Array, ...]) -> Array:
-        return jax.jvp(lambda c: function((*at[:axis], c, *at[axis + 1 :])), (at[axis],), (jnp.ones_like(at[axis]),))[1]
-
-    return derived
 
 
 class PaperLoss(Loss):
     """The same loss from paper-style sources."""
 
     def sources(self, network: Any, places: Any) -> list[Any]:
-        if self.problem.lift is not None:
+        separable = not isinstance(network, PointwiseNetwork)
+        if separable and self.problem.lift is not None:
             raise InputError("bench: the paper's way has no values built in but zero: write hard=False for the others")
-        if not isinstance(network, PointwiseNetwork) and not all(isinstance(place, Lattice) for place in places):
+        if separable and not all(isinstance(place, Lattice) for place in places):
             raise InputError("bench: the paper's separable network has no scattered points: leave out Data conditions")
         return [PaperSource(in_the_papers_way(network), place) for place in places]
 

@@ -4,7 +4,6 @@ where only its gradient is in the equation. That is no lack of conditions."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 
 from .problem import Problem
 
@@ -15,18 +14,12 @@ def free(problem: Problem) -> dict[str, list[tuple[str, ...]]]:
     keys = {*problem.needs, *(key for term in problem.terms for key in term.needs)}
     found = {}
     for c, field in enumerate(problem.fields):
-        if any(side[c] for side in problem.walls):  # built in
+        if any(walls[c] for walls in problem.walls):  # values that are built in
             continue
-        orders = [o for component, o in keys if component == c]
         # every derivative must be along an axis that the function does not depend on
-        all_of = range(len(problem.box.axes))
-        unseen = [some for some in _subsets(all_of) if all(any(o[i] for i in all_of if i not in some) for o in orders)]
-        largest = [some for some in unseen if not any(set(some) < set(other) for other in unseen)]
-        if largest:
-            found[field] = [tuple(problem.box.axes[i] for i in some) for some in largest]
+        derivatives = [{a for a, order in zip(problem.box.axes, orders) if order} for component, orders in keys if component == c]
+        some = [axes for n in range(problem.box.dimension) for axes in itertools.combinations(problem.box.axes, n)]
+        unseen = [axes for axes in some if all(along - set(axes) for along in derivatives)]
+        if unseen:
+            found[field] = [axes for axes in unseen if not any(set(axes) < set(other) for other in unseen)]
     return found
-
-
-def _subsets(items: Iterable[int]) -> list[tuple[int, ...]]:
-    items = list(items)
-    return [some for n in range(len(items)) for some in itertools.combinations(items, n)]

@@ -39,8 +39,8 @@ def along(axis, order):
     return tuple(order if i == axis else 0 for i in range(len(BOX.axes)))
 
 
-def built(**options):
-    return PINN(width=5, depth=2, **options).build(jax.random.key(3), BOX, dtype=jnp.float64)
+def built(placed=None, **options):
+    return PINN(width=5, depth=2, **options).build(jax.random.key(3), BOX, dtype=jnp.float64, **(placed or {}))
 
 
 def nested(network, points, orders):
@@ -100,8 +100,8 @@ def test_every_row_has_its_order():
     [
         {"body": "modified"},
         {"body": "mlp", "activation": "sin", "scaled": False},
-        {"body": "modified", "components": 2, "walls": [["", "-"], ["-+", ""], ["+", ""]]},
-        {"body": "mlp", "periodic": ("y",), "frequencies": 2},
+        {"body": "modified", "placed": {"components": 2, "walls": [["", "-"], ["-+", ""], ["+", ""]]}},
+        {"body": "mlp", "frequencies": 2, "placed": {"periodic": ("y",)}},
     ],
     ids=["modified", "sine", "walls", "periodic"],
 )
@@ -112,10 +112,7 @@ def test_every_row_has_its_order():
     axes=st.sets(st.integers(0, 2), min_size=2),
 )
 def test_a_sum_is_that_of_the_nested_derivatives(options, order, weights, axes):
-    settings_of = {k: v for k, v in options.items() if k in ("body", "activation", "scaled", "frequencies")}
-    placed = {k: v for k, v in options.items() if k not in settings_of}
-    network = PINN(width=5, depth=2, **settings_of).build(jax.random.key(3), BOX, dtype=jnp.float64, **placed)
-    points = random_points()
+    network, points = built(**options), random_points()
     one = Sum(order, tuple((axis, weights[axis]) for axis in sorted(axes)))
     found = network.derivatives(points, {along(0, 1), along(0, 0)}, {one})
     assert set(found) == {along(0, 1), along(0, 0), one}
@@ -215,6 +212,14 @@ def test_a_step_of_the_papers_way_has_the_same_gradient(name):
     problem, recipe = CATALOGUE[name].make("paper", "pinn-mod")
     small = dataclasses.replace(recipe, network=dataclasses.replace(recipe.network, width=8), points=3, precision="float64")
     assert bench.disagreement(problem, small) < 1e-12
+
+
+def test_so_it_has_with_values_built_in():
+    problem = sx.Problem(
+        BOX, lambda u: u.t - u.xx - u.yy, [sx.Initial(lambda x, y: jnp.sin(x + y), hard=True), sx.Dirichlet(1.0)]
+    )
+    recipe = sx.Recipe(PINN(width=8, depth=2), points=3, steps=10, precision="float64")
+    assert bench.disagreement(problem, recipe) < 1e-12
 
 
 def test_conditions_of_which_the_same_is_wanted_share_a_pass(monkeypatch):

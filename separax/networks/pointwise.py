@@ -77,8 +77,8 @@ class PointwiseNetwork(eqx.Module):
         out: dict[Orders | Sum, Array] = {}
         if pure or sums:
             none = (0,) * len(self.axes)
-            along = [(*none[:i], k, *none[i + 1 :]) for i, order in rays.items() for k in range(1, order + 1)]
-            rows = zip([none, *along, *sums], self.rows(points, rays, sums))
+            directions = [(*none[:i], k, *none[i + 1 :]) for i, order in rays.items() for k in range(1, order + 1)]
+            rows = zip([none, *directions, *sums], self.rows(points, rays, sums))
             out = {key: row for key, row in rows if key in needed or isinstance(key, Sum)}
         for o in needed - pure:
             out[o] = self._mixed(points, o)
@@ -101,11 +101,13 @@ class PointwiseNetwork(eqx.Module):
 
         for axis, order in enumerate(orders):
             for _ in range(order if axis != main else 0):
-                function = _along(function, axis)
+                function = along(function, axis)
         return function(points)
 
 
-def _along(function: Callable[[Coordinates], Array], axis: int) -> Callable[[Coordinates], Array]:
+def along(function: Callable[[Coordinates], Array], axis: int) -> Callable[[Coordinates], Array]:
+    """The derivative of a function of coordinates along one of them, each at its own point."""
+
     def derivative(at: Coordinates) -> Array:
         moved = lambda c: function((*at[:axis], c, *at[axis + 1 :]))  # noqa: E731
         return jax.jvp(moved, (at[axis],), (jnp.ones_like(at[axis]),))[1]

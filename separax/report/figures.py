@@ -110,7 +110,7 @@ def panels(found: Sequence[Picture]) -> Figure:
             panel.set_axis_off()
         figure.colorbar(images[0], ax=list(grid.ravel()), shrink=0.9, label=found[0].field, aspect=25)
         return figure
-    figure, grid = new_figure(3.3 * 3 + 1.6, _height(2.6, 2.7, found) * len(found), len(found), 3)
+    figure, grid = new_figure(3.3 * 3 + 1.6, _height(2.3, 2.7, found) * len(found), len(found), 3)
     scale = cuts.limits([v for p in found for v in (p.values, p.reference) if v is not None])
     most = cuts.largest([p.difference for p in found if p.difference is not None])
     images = {}
@@ -232,4 +232,6 @@ def curves(solution: Solution) -> Figure:
     if known:
         panels[1].semilogy(history.error_steps, history.errors, color=COLOURS[2])
         panels[1].set(xlabel="step", ylabel="relative L2 error")
+    for panel in panels:
+        panel.locator_params(axis="x", integer=True)  # there are no half steps
     return figure
