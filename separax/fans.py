@@ -23,10 +23,15 @@ from .separable import add_up
 
 @dataclass(frozen=True)
 class Fan:
-    """What the rows of an array are: `rays` are the orders of the jets, `sums` the weights of each ray in a sum."""
+    """What the rows of an array are: `rays` are the orders of the jets, `sums` the weights of each ray in a sum.
+
+    Rows lie along `axis`: -3 as in a jet, or -2, where those of a point are neighbours. On a GPU a kernel makes one row after another; of many points
+    a row is more than its cache holds, and what several rows are made of would be fetched again for each. Neighbours are fetched once.
+    """
 
     rays: tuple[int, ...]
     sums: tuple[tuple[float, ...], ...] = ()
+    axis: int = -3
 
     @classmethod
     def of(cls, jet: Jet) -> Fan:
@@ -45,11 +50,11 @@ class Fan:
 
     def parts(self, jet: Jet) -> tuple[Array, list[Sequence[Array]], Sequence[Array]]:
         """The value, the further coefficients of every ray, the sums."""
-        each, ends = rows(jet), list(itertools.accumulate(self.rays, initial=1))
+        each, ends = rows(jet, self.axis), list(itertools.accumulate(self.rays, initial=1))
         return each[0], [each[a:b] for a, b in itertools.pairwise(ends)], each[ends[-1] :]
 
     def joined(self, value: Array, rays: Sequence[Sequence[Array]], sums: Sequence[Array]) -> Jet:
-        return jnp.stack([value, *itertools.chain.from_iterable(rays), *sums], axis=-3)
+        return jnp.stack([value, *itertools.chain.from_iterable(rays), *sums], axis=self.axis)
 
     def added(self, tops: Sequence[Array | None]) -> list[Array]:
         """The sums of what every ray has above its last coefficient."""

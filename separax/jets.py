@@ -8,6 +8,7 @@ All orders of one layer go through a single matrix product.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -33,10 +34,10 @@ TILE, PART, PROCESSORS = (
 )  # of a product on a GPU: what one processor does of it, the least it should add up, how many there are
 
 
-def rows(jet: Jet) -> list[Array]:
+def rows(jet: Jet, axis: int = -3) -> list[Array]:
     """Its coefficients. They are split off, not cut out one by one: what comes back in a gradient is then put together as they lie, and not
     added up from arrays that are zero elsewhere."""
-    return [jnp.squeeze(part, -3) for part in lax.split(jet, (1,) * jet.shape[-3], jet.ndim - 3)]
+    return [jnp.squeeze(part, axis) for part in lax.split(jet, (1,) * jet.shape[axis], jet.ndim + axis)]
 
 
 def _jet(coefficients: Sequence[Array]) -> Jet:
@@ -109,29 +110,32 @@ def piece(x: Float[Array, " points"], low: float, high: float, number: int, orde
     return _jet([values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))])
 
 
-@jax.custom_jvp
-def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"]) -> Jet:
-    """x ↦ x W + b: linear, so all orders go through one product; the bias touches the value alone."""
+@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
+def dense(jet: Jet, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"], axis: int = -3) -> Jet:
+    """x ↦ x W + b: linear, so all orders, which lie along `axis`, go through one product; the bias touches the value alone."""
     out = _linear(jet, weight)
-    return jnp.concatenate([out[..., :1, :, :] + bias[..., None, None, :], out[..., 1:, :, :]], axis=-3)
+    value, others = lax.split(out, (1, out.shape[axis] - 1), out.ndim + axis)
+    return jnp.concatenate([value + bias[..., None, None, :], others], axis)
 
 
-def _dense_tangents(primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Jet, Jet]:
+def _dense_tangents(axis: int, primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Jet, Jet]:
     """Written so that the gradient, which is its transpose, takes few and well filled kernels."""
     (jet, weight, bias), (moved, turned, shifted) = primals, (None if isinstance(t, SymbolicZero) else t for t in tangents)
-    out = dense(jet, weight, bias)
+    out = dense(jet, weight, bias, axis)
     changes = [] if moved is None else [_linear(moved, weight)]
     if turned is not None:
         changes.append(_linear_in_parts(jet, turned))
     if shifted is not None:
-        value = jnp.broadcast_to(shifted[..., None, None, :], (*out.shape[:-3], 1, *out.shape[-2:]))
-        beyond = [(0, 0, 0)] * (out.ndim - 3) + [(0, out.shape[-3] - 1, 0), (0, 0, 0), (0, 0, 0)]
+        one, beyond = list(out.shape), [(0, 0, 0)] * out.ndim
+        one[axis], beyond[axis] = 1, (0, out.shape[axis] - 1, 0)
+        value = jnp.broadcast_to(shifted[..., None, None, :], one)
         changes.append(lax.pad(value, jnp.zeros((), value.dtype), beyond))
     if not changes:
         return out, jnp.zeros_like(out)
     # what comes back is complete before it is added up to the gradient of a bias: XLA would do both in one kernel, in which a thread
     # adds up all the points of a weight and computes each of them on the way
-    return out, lax.optimization_barrier(add_up(changes)) if jet.shape[-2] >= MANY else add_up(changes)
+    many = jet.shape[-2] * jet.shape[-3] >= MANY * jet.shape[axis]
+    return out, lax.optimization_barrier(add_up(changes)) if many else add_up(changes)
 
 
 dense.defjvp(_dense_tangents, symbolic_zeros=True)

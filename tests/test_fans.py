@@ -1,6 +1,7 @@
 """Fans carry what nested differentiation along each axis computes, and sums of it."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -16,7 +17,7 @@ from separax.catalogue import CATALOGUE
 from separax.domain import Points
 from separax.fans import Fan
 from separax.loss import Loss, Model
-from separax.networks import PINN
+from separax.networks import PINN, pointwise
 from separax.networks.pointwise import Sum
 from separax.sources import sources
 
@@ -63,6 +64,7 @@ def close(found, expected, relative=1e-10):
 
 # two rays of one order and one of another, that is in no sum
 FAN = Fan((2, 1, 2), ((0.5, 0.0, -3.0), (1.0, 0.0, 1.0)))
+NEIGHBOURS = dataclasses.replace(FAN, axis=-2)
 
 
 def jets_along(seed, fan=FAN):
@@ -77,15 +79,26 @@ def as_fan(each, fan=FAN):
     return fan.joined(each[0][0], own, fan.added([jet[order + 1] for jet, order in zip(each, fan.rays)]))
 
 
+@pytest.mark.parametrize("fan", [FAN, NEIGHBOURS], ids=["apart", "neighbours"])
 @pytest.mark.parametrize("name", sorted(jets.ACTIVATIONS))
-def test_an_activation_of_a_fan_is_that_of_its_jets(name):
+def test_an_activation_of_a_fan_is_that_of_its_jets(name, fan):
     each = jets_along(0)
-    close(FAN.activate(name, as_fan(each)), as_fan([Fan.of(jet).activate(name, jet) for jet in each]), 1e-13)
+    close(fan.activate(name, as_fan(each, fan)), as_fan([Fan.of(jet).activate(name, jet) for jet in each], fan), 1e-13)
 
 
-def test_a_product_of_fans_is_that_of_their_jets():
+@pytest.mark.parametrize("fan", [FAN, NEIGHBOURS], ids=["apart", "neighbours"])
+def test_a_product_of_fans_is_that_of_their_jets(fan):
     left, right = jets_along(1), jets_along(2)
-    close(FAN.multiply(as_fan(left), as_fan(right)), as_fan([jets.multiply(a, b) for a, b in zip(left, right)]), 1e-13)
+    close(
+        fan.multiply(as_fan(left, fan), as_fan(right, fan)),
+        as_fan([jets.multiply(a, b) for a, b in zip(left, right)], fan),
+        1e-13,
+    )
+
+
+def test_rows_of_a_point_are_neighbours_where_the_axis_says_so():
+    each = jets_along(0)
+    np.testing.assert_array_equal(as_fan(each, NEIGHBOURS), jnp.moveaxis(as_fan(each), 0, 1))
 
 
 def test_every_row_has_its_order():
@@ -118,6 +131,26 @@ def test_a_sum_is_that_of_the_nested_derivatives(options, order, weights, axes):
     assert set(found) == {along(0, 1), along(0, 0), one}
     close(found[one], sum(w * nested(network, points, along(axis, order)) for axis, w in one.weights))
     close(found[along(0, 1)], nested(network, points, along(0, 1)))
+
+
+@pytest.mark.parametrize("body", ["mlp", "modified"])
+def test_a_network_is_the_same_on_a_gpu(monkeypatch, body):
+    """Where the rows of a point are neighbours: values, derivatives, sums, mixed ones, and their gradient by the weights."""
+    network = built(body=body, placed={"walls": [["", ""], ["-+", ""], ["", "-"]]})
+    wanted = {along(0, 0), along(0, 1), along(1, 1), along(2, 3), (0, 1, 1)}
+
+    def total(network):
+        found = network.derivatives(random_points(), wanted, {Sum(2, ((0, 1.5), (1, -1.0)))})
+        return sum(jnp.sum(jnp.sin(value)) for value in found.values()), found
+
+    here, gradient = eqx.filter_value_and_grad(total, has_aux=True)(network)
+    monkeypatch.setattr(pointwise, "current", lambda: SimpleNamespace(platform="gpu"))
+    seen = []
+    monkeypatch.setattr(pointwise, "Fan", lambda *a, **k: seen.append(Fan(*a, **k)) or seen[-1])
+    there, turned = eqx.filter_value_and_grad(total, has_aux=True)(network)
+    assert {fan.axis for fan in seen} == {-2}
+    for one, other in zip(jax.tree.leaves((there, turned)), jax.tree.leaves((here, gradient)), strict=True):
+        close(one, other, 1e-12)
 
 
 # --- sources --------------------------------------------------------------------------------------------------------

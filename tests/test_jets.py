@@ -238,8 +238,9 @@ def test_a_lower_order_is_the_beginning_of_a_higher_one(make):
 
 @pytest.mark.parametrize("points", [5, 128, 200])
 @pytest.mark.parametrize("inputs", [1, 6])
-def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, inputs):
-    """There it is added up in parts. Beside it what a product and a sum, differentiated as they are, would give."""
+@pytest.mark.parametrize("axis", [-3, -2])
+def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, inputs, axis):
+    """There it is added up in parts. Beside it what a product and a sum, differentiated as they are, would give. Orders lie along `axis`."""
     rng = np.random.default_rng(0)
     jet = jnp.asarray(rng.normal(size=(2, 3, points, inputs)))
     weight, bias = jnp.asarray(rng.normal(size=(2, inputs, 4))), jnp.asarray(rng.normal(size=(2, 4)))
@@ -249,15 +250,19 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
         out = jnp.einsum("bkni,bio->bkno", jet, weight)
         return out.at[:, 0].add(bias[:, None])
 
+    def turned(jet, weight, bias):
+        return jnp.moveaxis(jets.dense(jnp.moveaxis(jet, -3, axis), weight, bias, axis), axis, -3)
+
     def gradients(layer):
         return jax.grad(lambda *a: jnp.sum(back * layer(*a)), (0, 1, 2))(jet, weight, bias)
 
     expected = gradients(plain)
     for platform in ("cpu", "gpu"):
         monkeypatch.setattr(jets, "current", lambda platform=platform: SimpleNamespace(platform=platform))
-        for one, other in zip(gradients(jets.dense), expected):
+        np.testing.assert_allclose(turned(jet, weight, bias), plain(jet, weight, bias), rtol=1e-11, atol=1e-11)
+        for one, other in zip(gradients(turned), expected):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
-    in_parts = f"f64[2,{3 * points // 128},{inputs},4]" in str(jax.make_jaxpr(lambda: gradients(jets.dense))())
+    in_parts = f"f64[2,{3 * points // 128},{inputs},4]" in str(jax.make_jaxpr(lambda: gradients(turned))())
     assert in_parts == (inputs > 1 and points >= 128)
 
 

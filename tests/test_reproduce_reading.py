@@ -423,16 +423,19 @@ def test_the_summary_counts_rows():
     rows = [row for problem in ("diffusion", "helmholtz") for row in tables.compare(problem, mixed(), published())]
     diffusion, helmholtz = tables.summarise(rows)
     # compared: 64 (ratio 1.22, in full) and 128 (0.5, not in full); trained: those and 512, 35 seconds each
-    assert diffusion == tables.Summary("diffusion", 17, 2, 1, 2, 2.0, 105.0)
-    assert helmholtz == tables.Summary("helmholtz", 17, 0, 0, 0, None, 0)
+    assert diffusion == tables.Summary("diffusion", 17, 2, 1, 2, 2.0, 105.0, 0)
+    assert helmholtz == tables.Summary("helmholtz", 17, 0, 0, 0, None, 0, 0)
     worse = [made(points=64, relative_l2=[0.0041 * 1.26] * 7), made(points=128, relative_l2=[0.0036 * 1.249] * 7)]
     assert tables.summarise(tables.compare("diffusion", worse, published()))[0].within == 1
     both = [made(points=64, relative_l2=[0.0041] * 7), made(points=64, relative_l2=[0.0041 * 1.3] * 7)]
     (found,) = tables.summarise(tables.compare("diffusion", both, published()))
     assert (found.rows, found.compared, found.within) == (17, 1, 0)  # by the worst
     text = tables.markdown(tables.summary_table(rows))
-    assert "| diffusion | 17 | 2 | 1 | 2 | 2 × | 105 |" in text
-    assert "| helmholtz | 17 | 0 | 0 | 0 | – | 0 |" in text
+    assert "| diffusion | 17 | 2 | 1 | 2 | 2 × | 105 | 0 |" in text
+    assert "| helmholtz | 17 | 0 | 0 | 0 | – | 0 | 0 |" in text
+    kinds = [made(points=64), made(network="pinn", points=16), made(network="pinn-mod", points=16)]
+    (found,) = tables.summarise(tables.compare("diffusion", kinds, published()))
+    assert (found.separable_seconds, found.pointwise_seconds) == (35.0, 70.0)
 
 
 def test_tables_in_documents_are_replaced_and_checked(tmp_path):
@@ -541,7 +544,7 @@ def test_four_columns_bear_what_is_missing(tmp_path):
     assert not any(line.get_label() == "spinn-mod" for line in second[0].get_lines())
     assert all("no records" in [t.get_text() for t in panel.texts] for panel in (second[3], *third))
     assert min(size(figures.save(figure, tmp_path / "some.png"))) > 1000
-    assert figure.get_supxlabel() == "2 of 2 of our errors are of fewer seeds or steps than published"
+    assert figure.get_supxlabel() == "all of our errors are of fewer seeds or steps than published"
     with pytest.raises(InputError, match="problems must name"):
         figures.four_columns(records, published(), [])
 

@@ -20,8 +20,8 @@ class Layer(eqx.Module):
     weight: Float[Array, "*batch inputs outputs"]
     bias: Float[Array, "*batch outputs"]
 
-    def __call__(self, jet: Jet) -> Jet:
-        return jets.dense(jet, self.weight, self.bias)
+    def __call__(self, jet: Jet, fan: Fan) -> Jet:
+        return jets.dense(jet, self.weight, self.bias, fan.axis)
 
 
 def glorot(key: PRNGKeyArray, batch: tuple[int, ...], inputs: int, outputs: int, dtype: Any) -> Layer:
@@ -68,11 +68,12 @@ class MLP(eqx.Module):
         is no single one."""
         fan = fan or Fan.of(jet)
         for layer in self.hidden:
-            jet = fan.activate(self.activation, layer(jet))
+            jet = fan.activate(self.activation, layer(jet, fan))
         return jet
 
     def __call__(self, jet: Jet, fan: Fan | None = None) -> Jet:
-        return self.out(self.features(jet, fan))
+        fan = fan or Fan.of(jet)
+        return self.out(self.features(jet, fan), fan)
 
 
 class ModifiedMLP(eqx.Module):
@@ -89,11 +90,12 @@ class ModifiedMLP(eqx.Module):
     def features(self, jet: Jet, fan: Fan | None = None) -> Jet:
         """As for `MLP`."""
         fan = fan or Fan.of(jet)
-        gate, other, h = jnp.split(fan.activate(self.activation, self.first(jet)), 3, axis=-1)
+        gate, other, h = jnp.split(fan.activate(self.activation, self.first(jet, fan)), 3, axis=-1)
         step = other - gate
         for layer in self.hidden:
-            h = gate + fan.multiply(fan.activate(self.activation, layer(h)), step)
+            h = gate + fan.multiply(fan.activate(self.activation, layer(h, fan)), step)
         return h
 
     def __call__(self, jet: Jet, fan: Fan | None = None) -> Jet:
-        return self.out(self.features(jet, fan))
+        fan = fan or Fan.of(jet)
+        return self.out(self.features(jet, fan), fan)

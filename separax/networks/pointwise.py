@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .. import jets
+from ..devices import current
 from ..fans import Fan
 from ..jets import Jet
 from ..lifts import Coordinates, Lift
@@ -41,7 +42,8 @@ class PointwiseNetwork(eqx.Module):
     ) -> Float[Array, "rows points components"]:
         """At scattered points, in one pass: the values, the derivatives along each of the axes in `rays` up to the order that stands there,
         and the sums, whose order comes next. Of what the weights make, without what is known."""
-        fan = Fan(tuple(rays.values()), tuple(tuple(dict(one.weights).get(axis, 0.0) for axis in rays) for one in sums))
+        weights = tuple(tuple(dict(one.weights).get(axis, 0.0) for axis in rays) for one in sums)
+        fan = Fan(tuple(rays.values()), weights, axis=-3 if current().platform == "cpu" else -2)
         highest = {axis: order + fan.summed(i) for i, (axis, order) in enumerate(rays.items())}
 
         def each(part: Callable[[Axis, Array, int], Jet]) -> list[Jet]:
@@ -61,7 +63,7 @@ class PointwiseNetwork(eqx.Module):
             own = [[envelope[k] if i == axis else still for k in range(1, order + 1)] for i, order in rays.items()]
             tops = [w * envelope[one.order] if (w := dict(one.weights).get(axis)) else still for one in sums]
             values = fan.multiply(values, fan.joined(envelope[0], own, tops))
-        return jets.derivatives(values, fan.orders)
+        return jets.derivatives(jnp.moveaxis(values, fan.axis, 0), fan.orders)
 
     def derivatives(
         self, points: Coordinates, needed: Iterable[Orders], sums: Iterable[Sum] = ()

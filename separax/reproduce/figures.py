@@ -265,7 +265,8 @@ def _confess(records: Sequence[Record], figure: Figure) -> None:
     """Below the figure, how many of the records are of less than was published; the table says which."""
     less = sum(bool(Row(r["problem"], r["network"], r["points"], r["axes"], None, r).short) for r in records)
     if less:
-        figure.supxlabel(f"{less} of {len(records)} of our errors are of fewer seeds or steps than published", fontsize=8.5)
+        some = "all" if less == len(records) else f"{less} of {len(records)}"
+        figure.supxlabel(f"{some} of our errors are of fewer seeds or steps than published", fontsize=8.5)
 
 
 def _legend(figure: Figure, networks: Sequence[str]) -> None:

@@ -181,10 +181,11 @@ def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder:
 
 
 def draw(job: Job, solution: Solution, figures: Path) -> None:
-    """What the paper shows of a row."""
+    """What the paper shows of a row. Of a study of ranks, nothing."""
+    if job.rank is not None:
+        return
     if job.problem in FLOWS:
-        if job.rank is None:
-            pictures(job.problem, solution, figures, job.stem)
+        pictures(job.problem, solution, figures, job.stem)
     elif job.points == 64 or solution.problem.box.dimension == 2:
         picture(solution, figures / f"{job.problem}-{job.stem}.png")
 
