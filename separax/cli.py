@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import json
+import platform
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,35 +24,38 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-Problem = Annotated[str, typer.Argument(help="A problem of the catalogue; `separax list` shows them.", show_default=False)]
-RecipeName = Annotated[str, typer.Option("--recipe", help="best, or paper to follow the paper.")]
+
+
+def _versions(asked: bool) -> None:
+    if asked:
+        from .report.record import PACKAGES, version
+
+        print(", ".join([*(f"{package} {version(package)}" for package in PACKAGES), f"Python {platform.python_version()}"]))
+        raise typer.Exit
+
+
+@app.callback()
+def _before(
+    versions: Annotated[
+        bool, typer.Option("--version", help="Print the versions of what computes, and exit.", callback=_versions, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+Problem = Annotated[
+    str,
+    typer.Argument(
+        help="A problem of the catalogue (`separax list`), or FILE.py with one of yours; FILE.py:NAME of several.",
+        show_default=False,
+    ),
+]
+RecipeName = Annotated[
+    str | None, typer.Option("--recipe", help="best, or paper to follow the paper; of the catalogue.", show_default="best")
+]
 Network = Annotated[str | None, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.", show_default="the recipe's")]
 Points = Annotated[int | None, typer.Option(help="Points per axis.", show_default="the recipe's")]
 Precision = Annotated[str | None, typer.Option(help="float32, float64 or tf32.", show_default="the recipe's")]
-
-
-def prepared(
-    problem: str,
-    recipe: str,
-    network: str | None,
-    points: int | None,
-    steps: int | None,
-    precision: str | None,
-    initial: Path | None = None,
-    project: bool = False,
-    causal: bool = False,
-) -> tuple[Any, Any]:
-    """A problem and its recipe with the command line's changes."""
-    from .catalogue import find
-    from .causal import Causal
-    from .flows import load_flow
-
-    entry = find(problem)
-    found, base = entry.make(recipe, network, None if initial is None else load_flow(initial, project))
-    base = base if points is None else base.with_points(points)
-    how = base if precision is None else dataclasses.replace(base, precision=precision)
-    how = dataclasses.replace(how, causal=Causal()) if causal else how
-    return found, how if steps is None else how.with_steps(steps)
 
 
 @app.command("list")
@@ -71,10 +74,13 @@ def list_() -> None:
 @app.command()
 def solve(
     problem: Problem,
-    recipe: RecipeName = "best",
+    recipe: RecipeName = None,
     network: Network = None,
     points: Points = None,
     steps: Annotated[int | None, typer.Option(help="Steps of the optimiser.", show_default="the recipe's")] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="The relative L2 error that would do, for a file without a recipe.", show_default="1e-4")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
     seeds: Annotated[int, typer.Option(help="Train this many seeds at once, from --seed on.")] = 1,
     precision: Precision = None,
@@ -92,9 +98,9 @@ def solve(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write for TensorBoard, to the run's folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
-    """Solve a problem of the catalogue and keep the run in a folder."""
+    """Solve a problem, of the catalogue or in a file of yours, and keep the run in a folder."""
     with explained():
-        from .catalogue import find
+        from .cli_problems import prepare
         from .errors import InputError, whole
 
         whole("seeds", seeds)
@@ -102,26 +108,34 @@ def solve(
             raise InputError("--project is about the flow in a file: write --initial FILE --project")
         if resume and out is None:
             raise InputError("--resume needs the folder of the run to go on with: write --out DIR --resume")
-        found, how = prepared(problem, recipe, network, points, steps, precision, initial, project, causal)
-        folder = out or Path("runs") / f"{problem}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+        found = prepare(problem, recipe, network, points, steps, precision, initial, project, causal)
+        folder = out or Path("runs") / f"{found.title}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
         from .hooks import TensorBoard
         from .report.page import write_report
         from .runs import keep_record
         from .solving import solve as run
 
+        options: dict[str, Any] = {**found.options, **({"warm": True} if warm else {})}
+        if windows is not None or window is not None:  # the command line's word on how time is cut
+            options |= {"windows": 1 if windows is None else windows, "window": window}
+        if tolerance is not None:
+            options["tolerance"] = tolerance
         solution = run(
-            found,
-            how,
+            found.problem,
+            found.recipe,
             seed=seed if seeds == 1 else range(seed, seed + seeds),
-            windows=windows if windows is not None else find(problem).windows_of(recipe, network) if window is None else 1,
-            window=window,
-            warm=warm,
+            **options,
             out=folder,
             resume=resume,
             progress=True,
             callback=TensorBoard(folder / "tensorboard") if tensorboard else None,
         )
-        result = {"command": " ".join(["separax", *sys.argv[1:]]), "recipe": recipe, **solution.record, "problem": problem}
+        result = {
+            "command": " ".join(["separax", *sys.argv[1:]]),
+            "recipe": found.origin,
+            **solution.record,
+            "problem": found.name,
+        }
         page: Path | None = None
         try:
             result = keep_record(folder, result)
@@ -148,6 +162,8 @@ def summary(result: dict[str, Any], page: Path | None) -> None:
     if result["relative_l2"] is not None:
         spread = f"  (mean of {len(each)}; {min(each):.2e} to {max(each):.2e})" if each else ""
         table.add_row("relative L2 error", f"[bold green]{result['relative_l2']:.2e}[/]{spread}")
+    if result.get("estimate") is not None:
+        table.add_row("estimated error", f"{result['estimate']:.1e}")
     table.add_row("loss", f"{result['loss']:.2e} at step {result['best_step']:,}" if result["loss"] is not None else "–")
     table.add_row(
         "time",
@@ -161,8 +177,10 @@ def summary(result: dict[str, Any], page: Path | None) -> None:
 @app.command()
 def bench(
     problem: Problem = "helmholtz",
-    recipe: RecipeName = "best",
-    network: Annotated[str, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.")] = "spinn-mod",
+    recipe: RecipeName = None,
+    network: Annotated[
+        str | None, typer.Option(help="spinn, spinn-mod, pinn or pinn-mod.", show_default="spinn-mod, or the file's")
+    ] = None,
     points: Points = None,
     seeds: Annotated[int, typer.Option(help="Also time this many seeds trained at once.")] = 1,
     precision: Precision = None,
@@ -171,17 +189,25 @@ def bench(
     """Time a training step, ours and one done the paper's way, side by side."""
     with explained():
         from .bench import compare
+        from .cli_problems import prepare
         from .errors import whole
+        from .files import is_file
+        from .networks import network_name
+        from .recipe import Recipe
         from .report.record import environment
 
         whole("seeds", seeds)
-        found, how = prepared(problem, recipe, network, points, None, precision)
+        found = prepare(problem, recipe, network or (None if is_file(problem) else "spinn-mod"), points, None, precision)
+        how = found.recipe or Recipe()
         with words.status("measuring (each after a warm-up)"):
-            rows = compare(found, how, seeds)
+            rows = compare(found.problem, how, seeds)
     if as_json:
-        sys.stdout.write(json.dumps({"problem": problem, "recipe": recipe, **rows, **environment()}) + "\n")
+        sys.stdout.write(json.dumps({"problem": problem, "recipe": found.origin, **rows, **environment()}) + "\n")
         return
-    table = Table(title=f"{problem}, {network}, {rows['points']} points per axis, {rows['precision']}", title_justify="left")
+    table = Table(
+        title=f"{problem}, {network_name(how.network)}, {rows['points']} points per axis, {rows['precision']}",
+        title_justify="left",
+    )
     for column in ("step", "ms", "memory MB"):
         table.add_column(column, justify="left" if column == "step" else "right")
     for name in ("paper_style", "ours", "seeds"):

@@ -121,19 +121,19 @@ def _function(what: str, axes: list[str]) -> tuple[Any, Any]:
     from .catalogue import find
     from .domain import Box
     from .errors import InputError
+    from .files import is_file, named
     from .problem import Problem
 
-    if ":" not in what:
+    if not is_file(what):
         problem = find(what).problem("paper")
         return problem.reference, problem.box
-    file, _, name = what.rpartition(":")
-    found = _from_file(file, name)
+    found = named(what)
     if isinstance(found, Problem):
         if found.reference is None:
-            raise InputError(f"{what}: this problem has no reference to look at: name a function, {file}:exact")
+            raise InputError(f"{what}: this problem has no reference to look at: name a function, FILE.py:exact")
         return found.reference, found.box
     if not callable(found):
-        raise InputError(f"{what}: {name} is neither a function nor a Problem, but {found!r}")
+        raise InputError(f"{what}: this is neither a function nor a Problem, but {found!r}")
     bounds = {}
     for text in axes:
         axis, _, ends = text.partition("=")
@@ -145,20 +145,6 @@ def _function(what: str, axes: list[str]) -> tuple[Any, Any]:
     if not bounds:
         raise InputError(f"{what}: a function needs a box: write --axis x=-1,1 once for each of its axes")
     return found, Box(**bounds)
-
-
-def _from_file(file: str, name: str) -> Any:
-    import runpy
-
-    from .errors import InputError, listed, nearest
-
-    if not Path(file).is_file():
-        raise InputError(f"{file}: there is no such file: write FILE.py:NAME")
-    names = runpy.run_path(file)
-    if name not in names:
-        public = [n for n in names if not n.startswith("_")]
-        raise InputError(f"{file} has no {name!r}; it has {listed(public)}.{nearest(name, public)}")
-    return names[name]
 
 
 def flops(

@@ -11,6 +11,7 @@ import jax
 
 from .automatic import TOLERANCE, automatic, looked_at, suits
 from .errors import InputError, finite, whole
+from .files import reached
 from .hooks import Hooks
 from .loss import Loss
 from .marching import march, windows_of_length
@@ -71,6 +72,7 @@ def solve(
     wanted = TOLERANCE if tolerance is None else finite("solve: tolerance", tolerance, positive=True)
     if recipe is not None and not isinstance(recipe, Recipe):
         raise InputError(f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)")
+    reached(problem, recipe, tolerance=tolerance, windows=windows, window=window, warm=warm)
     hooks = Hooks(callback)
     if resume and out is None:
         raise InputError("solve: resume=True needs the folder of the run to go on with: write out='runs/mine', resume=True")

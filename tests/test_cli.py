@@ -5,9 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 
 import numpy as np
 import pytest
+
+import separax as sx
 
 FAST = ["--points", "8", "--steps", "40"]
 
@@ -16,6 +19,13 @@ def separax(*arguments, cwd, **options):
     return subprocess.run(
         [sys.executable, "-m", "separax", *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **options
     )
+
+
+def test_the_version_is_that_of_the_package_and_of_what_computes(tmp_path):
+    found = separax("--version", cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith(f"separax {metadata.version('separax')}, jax {metadata.version('jax')}, ")
+    assert metadata.version("separax") == sx.__version__
 
 
 def test_list_names_the_catalogue(tmp_path):

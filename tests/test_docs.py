@@ -18,6 +18,7 @@ import pytest
 import typer
 
 import separax as sx
+from separax import files
 from separax.catalogue import CATALOGUE
 from separax.cli import app
 from separax.reproduce.records import collect
@@ -154,7 +155,17 @@ def test_commands_are_understood(words):
         command = typer.main.get_command(app).commands[rest[0]]
         context = command.make_context(rest[0], rest[1:])
         for problem in [context.params.get("problem"), *(context.params.get("problems") or [])]:
-            assert problem is None or problem in CATALOGUE
+            assert problem is None or problem in CATALOGUE or files.is_file(problem)
+
+
+@pytest.mark.parametrize(("page", "name"), [("README.md", "klein_gordon"), ("docs/start.md", "heat")])
+def test_the_lines_of_a_page_are_a_file_that_can_be_solved(tmp_path, page, name):
+    """`separax solve mine.py` with what the page shows first."""
+    (tmp_path / "mine.py").write_text(next(block for language, block in BLOCKS[ROOT / page] if language == "python"))
+    found = files.asked(str(tmp_path / "mine.py"))
+    assert found.problem.name == name
+    assert files.asked(f"{tmp_path / 'mine.py'}:problem").problem.name == name
+    assert (found.recipe is None) == (page == "README.md")
 
 
 def test_a_wrong_command_is_not_understood():
