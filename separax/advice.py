@@ -25,9 +25,12 @@ ALONG = 7  # points per axis at which conditions are compared
 
 
 def contradicted(levels: Sequence[Level]) -> bool:
-    """Whether conditions are clearly missed, and by as much as on the level before: nothing meets all of them."""
+    """Whether conditions are clearly missed, and by as much as on the level before: nothing meets all of them. While less is left of the
+    residual as a whole, functions are still wanted: a steep source that they cannot follow yet makes a solve miss its conditions, too."""
+    if len(levels) < 2 or levels[-1].left <= SAME * levels[-2].left:
+        return False
     now = unmet(levels[-1])
-    return len(levels) > 1 and bool(now) and all(missed > SAME * levels[-2].missed[name] for name, missed in now.items())
+    return bool(now) and all(missed > SAME * levels[-2].missed[name] for name, missed in now.items())
 
 
 def hopeless(problem: Problem, levels: Sequence[Level], tolerance: float, more: int) -> bool:

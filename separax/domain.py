@@ -349,6 +349,12 @@ class GaussLegendre(Sampler):
     every: int | None = eqx.field(static=True, default=None)
     even: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple)
 
+    def __check_init__(self):
+        if both := [axis for axis, _ in self.breaks if axis in self.even]:
+            raise InputError(
+                f"GaussLegendre: {both[0]} has breaks and even points, which have none: leave it out of one of the two"
+            )
+
     def on(self, periodic):
         broken = {axis for axis, _ in self.breaks}
         return dataclasses.replace(self, even=dict.fromkeys([*self.even, *(a for a in periodic if a not in broken)]))

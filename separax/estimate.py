@@ -40,6 +40,7 @@ from .sources import highest
 
 MODES = 1024  # products of functions, whose matrix is decomposed in a second
 POINTS = 2**14  # inside
+NOTHING = 1e-10  # the norm of a solution that is zero but for rounding
 LOOSE = 1e3  # a relative error this many times its residual: the solution is not determined
 SAFE = 3.0  # of the estimate against what it leaves out
 ROUNDED = 1e-14  # relative error that rounding may leave in any solution
@@ -96,16 +97,22 @@ def estimated(found: Solution) -> Estimate:
     now, zero = (dict(zip(loss.names, t)) for t in terms)
     chosen = [_slowest(problem, a, f.shape[-1])[: counts[a]] for a, f in zip(problem.box.axes, own)]
     turns = [_orthonormal(f[..., k], inside, i) for i, (f, k) in enumerate(zip(own, chosen))]
-    rows = []
+    smooth = ~np.tile(_any_from(counts, dict.fromkeys(counts, order + 2)), len(fields))
+    rows, usual = [], []
     for apart, (left, slopes, unknowns, features) in zip(scattered, each):
         turned = [np.einsum("conf,cfg->cong", f[..., k], turn) for f, k, turn in zip(features, chosen, turns)]
         jacobian = _jacobian(slopes, turned, left.shape[0], apart)
+        usual.append(float(np.max(np.linalg.norm(jacobian[:, smooth], axis=0))))
         known = [column.reshape(-1, 1) for column in unknowns]
         rows.append(np.concatenate([*known, jacobian, left.reshape(-1, 1)], 1))
     total = max(float(loss.weights @ list(zero.values())), TINY)
     pins = _pins(problem, counts)
-    rows.append(np.pad(math.sqrt(total) / max(size, TINY) * pins, ((0, 0), (rows[0].shape[1] - 1 - pins.shape[1], 1))))
+    asked = math.sqrt(total) / max(size, TINY)  # what a function as large as the solution has to change
+    rows.append(np.pad(asked * pins, ((0, 0), (rows[0].shape[1] - 1 - pins.shape[1], 1))))
     matrix = np.concatenate(rows)
+    # a row's measure: as much, or what smooth functions change there, if that is less: a source of 1e4 says nothing about a wall
+    measures = [min(asked, one) if one > 0 else asked for one in usual] + [asked]
+    measure = np.repeat(measures, [len(some) for some in rows])
     thirds = {a: math.ceil(2 * n / 3) for a, n in counts.items()}
     last, new = (np.tile(_any_from(counts, first), len(fields)) for first in (thirds, had))
     ahead = matrix.shape[1] - 1 - len(last)
@@ -115,32 +122,46 @@ def estimated(found: Solution) -> Estimate:
     # columns of unknowns first, so that fields only count for what no unknown can undo; the last functions last
     turn = np.argsort(last, kind="stable")
     matrix[:, ahead:-1] = matrix[:, ahead:-1][:, turn]
-    upper = np.asarray(np.linalg.qr(matrix, mode="r"))[ahead:, ahead:]
+    upper = _triangular(matrix, ahead)
+    family = _unfelt(upper, asked) and _unfelt(_triangular(matrix / measure[:, None], ahead), 1.0)
+    if not family and total <= TINY and size < NOTHING:  # u = 0, as nothing asks for anything else
+        error, products = ROUNDED, 0.0
+    elif family or size == 0.0:
+        error = products = math.inf
+    else:
+        error, products = _from(upper, last[turn], new[turn], size, found.best_loss)
     return Estimate(
-        *_from(upper, last[turn], new[turn], size, total, found.best_loss),
+        error,
+        family,
+        products,
         left=math.sqrt(found.best_loss / total),
         tails={a: tail / max(size, TINY) for a, tail in zip(problem.box.axes, tails)},
         missed=_missed(problem, now, zero, size),
     )
 
 
-def _from(
-    upper: np.ndarray, last: np.ndarray, new: np.ndarray, size: float, zero: float, unseen: float
-) -> tuple[float, int, float]:
-    """Error, family and products, from the triangular factor of J and r together; which columns of J are of the last functions, and
-    which of functions that the solution has not; the losses of u = 0, and of the solution at points that were not solved on."""
+def _triangular(matrix: np.ndarray, ahead: int) -> np.ndarray:
+    """The factor of J and r together, without the columns of unknowns, which are the first."""
+    return np.asarray(np.linalg.qr(matrix, mode="r"))[ahead:, ahead:]
+
+
+def _unfelt(upper: np.ndarray, measure: float) -> int:
+    """How many functions change rows by next to nothing of a measure: the solution is determined up to these."""
+    number = upper.shape[1] - 1
+    return int(np.sum(measure >= LOOSE * np.asarray(scipy.linalg.svdvals(upper[:number, :number]))))
+
+
+def _from(upper: np.ndarray, last: np.ndarray, new: np.ndarray, size: float, unseen: float) -> tuple[float, float]:
+    """Error and products, from the triangular factor of J and r together; which columns of J are of the last functions, and
+    which of functions that the solution has not; the loss of the solution at points that were not solved on."""
     number = upper.shape[1] - 1
     factor, low, high = upper[:number, :number], upper[:number, -1], upper[number:, -1]
-    felt = np.asarray(scipy.linalg.svdvals(factor))
-    family = int(np.sum(math.sqrt(zero) >= LOOSE * size * felt))
-    if family or size == 0.0:
-        return math.inf, family, math.inf
     inverse = np.asarray(scipy.linalg.solve_triangular(factor, np.eye(number)))
     # points that were not solved on may show more of what is left
     rest = math.sqrt(max(float(high @ high), unseen - float(low @ low)))
     step = inverse @ low
     moved = float(np.linalg.norm(step)) + rest * float(np.linalg.norm(inverse[:, last], 2))
-    return max(SAFE * moved / size, ROUNDED), 0, SAFE * float(np.linalg.norm(step[~new])) / size
+    return max(SAFE * moved / size, ROUNDED), SAFE * float(np.linalg.norm(step[~new])) / size
 
 
 def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float], size: float) -> dict[str, float]:

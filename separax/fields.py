@@ -107,7 +107,7 @@ class Field:
         known: Array | None = None,
         derive: Callable[[str], Field] | None = None,
         name: str = "field",
-        part: Polynomial | None = Polynomial(),  # noqa: B008 (frozen)
+        part: Polynomial | None = Polynomial(),
     ):
         self._source, self._terms, self._known, self._derive, self._name = source, dict(terms), known, derive, name
         self._part = part  # the known part as a polynomial of the unknowns; None: it is something else

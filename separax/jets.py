@@ -100,12 +100,12 @@ def chebyshev(x: Float[Array, " points"], number: int, order: int) -> Jet:
     return _jet(out)
 
 
-def piece(x: Float[Array, " points"], low: float, high: float, number: int, order: int) -> Jet:
+def piece(x: Float[Array, " points"], low: float, high: float, number: int, order: int, last: bool = False) -> Jet:
     """T₁ … T_{number-1} on one piece of an axis, constant beyond its ends: together with those of other pieces, and a one, all that is
-    a polynomial on each and continuous."""
+    a polynomial on each and continuous. Its upper end is the next piece's, unless it is the last."""
     slope = 2 / (high - low)
     unit = jnp.clip((x - low) * slope - 1, -1, 1)
-    inside = ((x >= low) & (x < high))[:, None]
+    inside = ((x >= low) & ((x <= high) if last else (x < high)))[:, None]
     values, *others = rows(chebyshev(unit, number, order)[..., 1:])
     return _jet([values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))])
 

@@ -204,7 +204,7 @@ class Loss:
         return place.mean(self.residual(name, expression, source, place).values ** 2)
 
     def residual(self, name: str, expression: Any, source: Source, place: Place) -> Part:
-        return Part(name, place, self._inside(place, values_of(expression, source.shape, name)), 1.0)
+        return Part(name, place, self._inside(place, values_of(expression, source.shape, name).astype(source.dtype)), 1.0)
 
     def _factors(self, name: str, expression: Any, source: Source, place: Lattice, known: Known) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
@@ -311,7 +311,7 @@ class Loss:
         value_part, normal_part = term.condition.mix
         values = 0.0
         if value_part:
-            values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name)
+            values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name).astype(source.dtype)
         if normal_part:
             values = values + normal_part * self._normal_derivative(term, field, place)
         left = self._inside(place, values - self._target(term, coordinates, known))

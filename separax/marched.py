@@ -45,7 +45,7 @@ class Pieces(View):
 
     def _owner(self, times: np.ndarray) -> np.ndarray:
         """The window of every instant. Coordinates of single precision may lie a little beside an edge that they mean."""
-        slack = 4 * np.finfo(np.float32).eps * max(1.0, float(np.max(np.abs(self.edges))))
+        slack = min(4 * np.finfo(np.float32).eps * float(np.max(np.abs(self.edges))), 1e-3 * float(np.min(np.diff(self.edges))))
         return np.clip(np.searchsorted(self.edges[1:-1] + slack, times, side="left"), 0, len(self.windows) - 1)
 
     def _view(self, expressions: Expressions) -> View:

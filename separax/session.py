@@ -346,12 +346,14 @@ class Session:
 
 
 def keep_or_say(run: Run, found: Solution | Ensemble, result: dict[str, Any]) -> None:
-    """Keeps what came out. A full disk takes nothing from who waited for it: the solution is still returned."""
+    """Keeps what came out. Neither a full disk nor anything else takes it from who waited for it: the solution is still returned."""
     try:
         found.record = keep(run, found, result)
-    except OSError as error:
+    except Exception as error:
         found.record = result
-        say(f"{run.path} could not be written ({error}): the solution is only in memory; keep it with solution.save(folder)")
+        say(
+            f"{run.path} could not be written ({type(error).__name__}: {error}): the solution is only in memory; keep it with solution.save(folder)"
+        )
     if run.saver.trouble is not None:
         say(
             f"the last state of this run is not kept in {run.path} ({run.saver.trouble}): resuming it goes on from the one before"

@@ -134,11 +134,14 @@ def _refine(
         with contextlib.ExitStack() as stack:
             run = stack.enter_context(Run(out, asked, resume)) if out is not None else None
             hooks.on_start(asked)
-            with display(problem.name, progress) as shown, Interrupt() as interrupt:
-                found = automatic(
-                    problem, tolerance, seed, run, lambda **now: [report(**now) for report in (shown, hooks.on_update)], interrupt
-                )
-            if run is not None:
-                found.run_dir = run.path
-                keep_or_say(run, found, record(found))
-            return hooks.ended(lambda: found)
+
+            def refined() -> Solution:
+                with display(problem.name, progress) as shown, Interrupt() as interrupt:
+                    told = lambda **now: [report(**now) for report in (shown, hooks.on_update)]  # noqa: E731
+                    found = automatic(problem, tolerance, seed, run, told, interrupt)
+                if run is not None:
+                    found.run_dir = run.path
+                    keep_or_say(run, found, record(found))
+                return found
+
+            return hooks.ended(refined)

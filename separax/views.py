@@ -299,7 +299,7 @@ def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[
     values = values_of(expression, source.shape, "of")
     if shape is not None:
         values = jnp.where(shape.mask(lattice.arrays()), values, 0.0)
-    for axis in sorted(gone, key=lattice.axes.index, reverse=True):
+    for axis in sorted(set(gone), key=lattice.axes.index, reverse=True):
         place = lattice.axes.index(axis)
         weights = lattice.weights[place]
         assert weights is not None  # every axis that is integrated over has a rule

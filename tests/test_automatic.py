@@ -219,6 +219,36 @@ def test_values_that_are_built_in_contradict_nothing_they_agree_with():
     assert other.words == "'initial' and 'ends' differ by 1 at t = 0 and x = 1"
 
 
+def many_waves():
+    """Forty half waves: a function as large as u would change u'' ten thousand times as much as it does the wall."""
+    exact = lambda x: jnp.sin(40 * jnp.pi * x)  # noqa: E731
+    return sx.Problem(sx.Box(x=(0, 1)), lambda u, x: u.xx + (40 * jnp.pi) ** 2 * exact(x), [sx.Dirichlet(0)], reference=exact)
+
+
+def narrow():
+    """A peak that few functions cannot follow: until they can, the conditions at the ends are missed."""
+    peak = lambda x: jnp.exp(-(((x - 0.3) / 0.02) ** 2))  # noqa: E731
+    source = lambda x: -2 * (x - 0.3) / 0.02**2 * peak(x)  # noqa: E731
+    return sx.Problem(sx.Box(x=(0, 1)), lambda u, x: u.x - source(x), [sx.Dirichlet(peak, on="x-")], reference=peak)
+
+
+@pytest.mark.parametrize("make", [many_waves, narrow])
+def test_what_a_first_level_cannot_follow_is_no_contradiction_and_no_family(make):
+    found = sx.solve(make(), progress=False)
+    assert len(found.levels) > 1
+    assert found.relative_l2() <= found.estimate <= 1e-4
+    assert not found.advice
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_a_solution_may_be_zero(hard):
+    problem = sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t - u.xx, [sx.Initial(0.0), sx.Dirichlet(0, hard=hard)])
+    found = sx.solve(problem, progress=False)
+    assert np.max(np.abs(found(t=[0.2, 0.9], x=[0.3, 0.6]))) < 1e-10
+    assert found.estimate <= 1e-4
+    assert not found.advice
+
+
 def products(rank):
     """-Δu = f with a solution of three products, by a recipe of `rank`."""
 

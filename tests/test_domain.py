@@ -433,6 +433,8 @@ def test_breaks_that_make_no_sense_are_refused():
         GaussLegendre(breaks=[0.0])
     with pytest.raises(InputError, match=r"breaks\['x'\] must be a number"):
         GaussLegendre(breaks={"x": "middle"})
+    with pytest.raises(InputError, match="x has breaks and even points"):
+        GaussLegendre(breaks={"x": 0.0}, even=("x",))
 
 
 @pytest.mark.parametrize("n", [5, 8])

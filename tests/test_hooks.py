@@ -58,6 +58,13 @@ def test_the_end_of_a_run_that_diverged_is_told():
     assert end.solution is error.value.solution
 
 
+def test_the_end_of_a_solve_without_a_recipe_is_told_of_what_is_kept(tmp_path):
+    end = OnlyEnd()
+    solution = sx.solve(decay(), out=tmp_path / "run", callback=end, progress=False)
+    assert end.solution is solution
+    assert end.solution.record["problem"] == "decay"
+
+
 @pytest.mark.parametrize("callback", [3, [print, "mine"], sx.TensorBoard])
 def test_what_is_no_callback_is_refused(callback):
     with pytest.raises(sx.InputError, match="callback must be a function of step, steps, loss, error and rate, or an object"):

@@ -145,6 +145,15 @@ def test_fourier_features(order):
     assert_close(found, nested(features, POINTS, order))
 
 
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_a_piece_has_slopes_up_to_its_ends_and_none_beyond(dtype):
+    """Its upper end is the next one's, unless there is no next one; T₁ has slope one half on a piece four wide."""
+    x = jnp.asarray([-2.0, -1.0, 2.9, 3.0, 3.5], dtype)
+    inner, last = (jets.piece(x, -1.0, 3.0, 3, 1, last=last)[1, :, 0] for last in (False, True))
+    np.testing.assert_allclose(inner, [0, 0.5, 0.5, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(last, [0, 0.5, 0.5, 0.5, 0], atol=1e-6)
+
+
 def test_a_constant_has_no_derivatives():
     jet = jets.constant(jnp.full((5, 2), 3.0), 2)
     np.testing.assert_array_equal(jet[0], 3.0)

@@ -61,6 +61,19 @@ def agree(one, other, rtol):
         np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * np.max(np.abs(b)))
 
 
+@pytest.mark.parametrize("network", [TINY, POINTWISE], ids=["separable", "pointwise"])
+def test_constants_of_double_precision_leave_a_single_run_single(network):
+    """np.float64 numbers are no plain ones to JAX: they would make a term, and with it the loss, double."""
+    two = np.float64(2.0)
+    problem = sx.Problem(
+        STRIP,
+        lambda u, x: u.t * u.value * two - u.xx,
+        [sx.Initial(lambda x: two * x), sx.Dirichlet(0, of=lambda u: two * u.value**2), sx.Robin(1.0, a=two, b=1, on="x+")],
+    )
+    loss, model, places = build(problem, recipe(network))
+    assert loss(model, places).dtype == jnp.float32
+
+
 # --- terms by hand -----------------------------------------------------------------------------------------------
 
 

@@ -82,6 +82,14 @@ def test_every_instant_is_asked_of_its_window(marched):
     assert marched(t=1.4, x=x).shape == (11,)
 
 
+def test_windows_may_be_shorter_than_single_precision_tells_apart_near_one():
+    problem = sx.Problem(sx.Box(t=(0, 3e-8)), lambda u: 1e-8 * u.t + u, [sx.Initial(1.0)])
+    found = sx.solve(problem, sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, steps=2), windows=3, progress=False)
+    times = np.array([0.5e-8, 1.5e-8, 2.5e-8])
+    each = [float(window(t=time)) for window, time in zip(found.windows, times)]
+    np.testing.assert_allclose(found(t=times), each, rtol=1e-6)
+
+
 def test_derivatives_and_operators_are_those_of_the_windows(marched):
     x, t = np.linspace(0, 2, 9), np.array([1.1, 1.5, 1.9])
     slopes = np.asarray(marched.d(t=1)(t=t, x=x))

@@ -290,6 +290,15 @@ def test_a_core_is_solved_for_where_products_alone_would_have_to_be_many():
         (lambda: sx.SPINN(breaks={"x": 0.5}), "give functions"),
         (lambda: sx.SPINN(functions=4, breaks=0.5), "breaks must be a dict"),
         (lambda: sx.SPINN(functions=4, breaks={"x": 2.0}).build(jax.random.key(0), sx.Box(x=(0, 1))), "inside"),
+        (
+            lambda: sx.SPINN(functions=4, breaks={"x": [0.5, 0.5]}).build(jax.random.key(0), sx.Box(x=(0, 1))),
+            "one after the other",
+        ),
+        (
+            lambda: sx.SPINN(functions={"y": 4}, breaks={"x": 0.5}).build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))),
+            "give functions along x",
+        ),
+        (lambda: sx.SPINN(depth=0, functions={"y": 4}).build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))), "x has none"),
         (lambda: sx.Dirichlet(0, hard="square"), 'True, False or "root"'),
         (lambda: sx.Recipe(optimiser=sx.Solve()), "precision='float64'"),
         (lambda: sx.Recipe(sx.PINN(), optimiser=sx.Solve(), precision="float64"), "separable network"),

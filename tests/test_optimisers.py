@@ -296,6 +296,7 @@ def test_bad_input():
     refused(lambda: sx.LBFGS(tries=1.5), "LBFGS: tries", "1.5")
     refused(lambda: sx.LBFGS(slack=-1), "LBFGS: slack", "-1")
     refused(lambda: sx.Adam(steps=-3), "Adam: steps", "-3")
+    refused(lambda: sx.Adam(schedule=lambda step: 1e-3, warmup=5), "Adam: warmup=5", "leave warmup out")
     refused(recipe, "optimiser", "none", "optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]")
     refused(lambda: recipe(sx.Adam(), sx.LBFGS), "optimiser must be", "LBFGS", "sx.LBFGS(1_000)")
     refused(lambda: recipe(sx.Adam(), "lbfgs"), "optimiser must be", "'lbfgs'", "sx.LBFGS(1_000)")

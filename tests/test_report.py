@@ -351,6 +351,15 @@ def test_a_comparison_says_what_differs(solution, tmp_path):
         write_comparison(runs[:1], tmp_path / "page.html")
 
 
+def test_a_record_has_no_numbers_that_json_has_not():
+    problem = sx.Problem(sx.Box(x=(0, 1)), lambda u: u.x, [sx.Dirichlet(1, on="x-")], reference=lambda x: jnp.log(x - 2))
+    found = sx.solve(problem, sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, steps=2), seed=[0, 1], progress=False)
+    kept = record(found)
+    assert kept["relative_l2"] is None
+    assert kept["relative_l2_each"] == [None, None]
+    json.dumps(kept, allow_nan=False)
+
+
 def test_notebooks_show_boxes_problems_and_solutions(solution):
     assert "-1 … 1" in BOX._repr_html_()
     assert "<math" in solution.problem._repr_html_()

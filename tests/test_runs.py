@@ -353,6 +353,8 @@ def test_what_is_no_run_is_named(tmp_path, made):
         pass
     with pytest.raises(sx.InputError, match="has no solution yet"):
         sx.load(tmp_path / "begun")
+    with pytest.raises(sx.InputError, match=r"check: .*nothing is no folder of a run"):
+        check(tmp_path / "nothing")
 
 
 # --- one writer, room to write -----------------------------------------------------------------------------------
@@ -424,6 +426,25 @@ def test_a_solution_outlives_a_full_disk(tmp_path, monkeypatch, capsys):
     assert np.all(np.isfinite(found(t=T, x=X)["u"]))
     with pytest.raises(sx.InputError, match="save: cannot write"):
         found.save(tmp_path / "elsewhere")
+
+
+@pytest.mark.usefixtures("often")
+def test_a_solution_outlives_whatever_goes_wrong_while_it_is_kept(tmp_path, monkeypatch, capsys):
+    def fails(*_):
+        raise TypeError("cannot be written as text")
+
+    monkeypatch.setattr(files, "npz", fails)
+    found = solve(tmp_path / "run", how=recipe(steps=10))
+    assert np.all(np.isfinite(found(t=T, x=X)["u"]))
+    said = capsys.readouterr().err
+    assert "the run goes on" in said
+    assert "TypeError: cannot be written as text" in said
+    assert "solution.save(folder)" in said
+
+
+def test_numbers_of_points_may_come_from_numpy(tmp_path):
+    found = solve(tmp_path / "run", how=recipe(steps=2, points={"t": np.int64(5), "x": np.int32(6)}))
+    assert sx.load(tmp_path / "run").recipe.points == found.recipe.points
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_compiles(folder, monkeypatch):

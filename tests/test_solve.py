@@ -180,6 +180,7 @@ def test_sections_of_integrals_over_all_orders_of_axes(solution):
     np.testing.assert_allclose(solution.integral("y", "t", x=rule["x"], points=20), over_ty, atol=1e-5)
     energy = np.einsum("txy,t,x,y", values**2, wt, wx, wy)
     assert float(solution.of(lambda u: u**2).integral(points=20)) == pytest.approx(energy, rel=1e-5)
+    assert float(solution.of(lambda u: u**2).integral("x", "t", "x", "y", points=20)) == pytest.approx(energy, rel=1e-5)
     assert solution.norm(points=20) == pytest.approx(math.sqrt(energy), rel=1e-5)
 
 

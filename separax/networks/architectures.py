@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 
 from .. import jets, merges
 from ..domain import Box, places_by_axis
-from ..errors import InputError, finite, one_of, whole
+from ..errors import InputError, finite, listed, one_of, whole
 from ..lifts import Lift
 from ..merges import Merge
 from .axis import Axis
@@ -160,10 +161,18 @@ class SPINN(_Architecture):
                 raise InputError(f"SPINN: rank has no number for the axis {axis}: write one for each of {', '.join(box.axes)}")
         for axis, places in breaks.items():
             low, high = box[axis]
-            if not all(low < place < high for place in places) or axis in set(periodic):
+            if not all(a < b for a, b in itertools.pairwise((low, *places, high))) or axis in set(periodic):
                 raise InputError(
-                    f"SPINN: breaks[{axis!r}] = {list(places)}: they lie inside of an axis that is not periodic, {low} < {axis} < {high}"
+                    f"SPINN: breaks[{axis!r}] = {list(places)}: they lie inside of an axis that is not periodic, one after the other,"
+                    f" {low} < {axis} < {high}"
                 )
+            if not numbers.get(axis, numbers.get(None, 0)):
+                raise InputError(f"SPINN: breaks[{axis!r}] are kinks of polynomials: give functions along {axis}, too")
+        bare = [a for a in box.axes if numbers and a not in set(periodic) and not numbers.get(a, numbers.get(None, 0))]
+        if self.depth == 0 and bare:
+            raise InputError(
+                f"SPINN: with depth=0 there is nothing but functions={dict(self.functions)}, and {listed(bare)} has none: give a number for it, too"
+            )
         plain = super()._axes(box, periodic, walls)
         return tuple(
             dataclasses.replace(

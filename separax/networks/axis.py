@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,8 +47,9 @@ class Axis(eqx.Module):
             return jets.fourier(x, self.upper - self.lower, self.frequencies, order)
         if self.functions and self.breaks:
             one = jets.constant(jnp.ones((len(x), 1), x.dtype), order)
-            edges = itertools.pairwise((self.lower, *self.breaks, math.nextafter(self.upper, math.inf)))
-            return jnp.concatenate([one, *(jets.piece(x, low, high, self.functions, order) for low, high in edges)], -1)
+            edges = list(itertools.pairwise((self.lower, *self.breaks, self.upper)))
+            pieces = [jets.piece(x, *ends, self.functions, order, last=ends == edges[-1]) for ends in edges]
+            return jnp.concatenate([one, *pieces], -1)
         if self.functions:
             unit, slope = self._unit(x)
             return jets.chebyshev(unit, self.functions, order) * _powers(slope, order, x.dtype)

@@ -31,6 +31,11 @@ class Rated:
             object.__setattr__(self, "steps", whole(f"{name}: steps", self.steps))
         if not callable(self.schedule):
             one_of(f"{name}: schedule", self.schedule, SCHEDULES)
+        elif self.warmup:
+            raise InputError(
+                f"{name}: warmup={self.warmup} is for the schedules by name; one of your own begins as it says: leave warmup out, or write"
+                " optax.warmup_constant_schedule"
+            )
 
     def rates(self, steps: int) -> optax.Schedule:
         if callable(self.schedule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -79,7 +79,16 @@ def record(found: Solution | Ensemble) -> dict[str, Any]:
     if isinstance(first, Marched) and known:  # the mean over windows is what the paper reports
         each = np.array([[_error(window) for window in s.windows] for s in solutions if isinstance(s, Marched)])
         out["relative_l2_windows"] = [float(v) for v in each.mean(axis=0)]
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in out.items()}
+    return _finite(out)
+
+
+def _finite(value: Any) -> Any:
+    """The same without numbers that a record cannot hold: None stands for them."""
+    if isinstance(value, Mapping):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _error(window: Solution) -> float:

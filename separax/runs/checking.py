@@ -16,6 +16,8 @@ from .folder import ENVIRONMENT, RECORD, SETTINGS, read_environment, read_settin
 def check(run: str | os.PathLike[str]) -> list[Damaged]:
     """The damaged files of a run, each with a reason; those of its windows too. None: every file is good."""
     folder = Path(run)
+    if not folder.is_dir():
+        raise InputError(f"check: {folder} is no folder of a run: write the one that solve(out=…) was given")
     return [damage for place in (folder, *sorted(folder.glob("windows/*"))) for damage in _in(place)]
 
 

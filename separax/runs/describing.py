@@ -124,7 +124,7 @@ def _network(model: Model) -> dict[str, Any]:
 def _recipe(recipe: Recipe) -> dict[str, Any]:
     return {
         "network": thing(recipe.network),
-        "points": dict(recipe.points) if isinstance(recipe.points, Mapping) else _listed(recipe.points),
+        "points": {k: int(n) for k, n in recipe.points.items()} if isinstance(recipe.points, Mapping) else _listed(recipe.points),
         "steps": recipe.steps,
         "total_steps": recipe.total_steps,
         "optimiser": [thing(one) for one in recipe.optimisers],

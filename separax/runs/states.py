@@ -98,7 +98,7 @@ class Saver:
         try:
             work()
             self.trouble = None
-        except (OSError, MemoryError) as error:
+        except Exception as error:  # whatever it is, it takes nothing from the training beside it
             self.trouble = error
             if not self._said:
                 self._said = True
