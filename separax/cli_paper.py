@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from .console import explained, numbers, several, words
 
@@ -35,17 +38,22 @@ def reproduce(
     """Run the paper's rows and put them beside the published figures. What is recorded already is not run again."""
     with explained():
         from .errors import InputError, whole
-        from .reproduce.plan import plan
+        from .reproduce.plan import left_out, plan
         from .reproduce.records import collect
         from .reproduce.running import Stopped, run_all
-        from .reproduce.showing import fill, log_command, rows_of, write_all
+        from .reproduce.showing import check_places, fill, log_command, rows_of, write_all
         from .reproduce.tables import problem_table, rich_table, summary_table
 
         whole("seed", seed, 0)
         if steps is not None:
             whole("steps", steps)
         sizes, ranked = numbers("points", points), numbers("ranks", ranks)
-        jobs = plan(problems or [], networks=several(networks), points=sizes, seeds=seeds, first_seed=seed, steps=steps, ranks=ranked, baselines=baselines)  # fmt: skip
+        asked = {"problems": problems or [], "networks": several(networks), "points": sizes}
+        jobs = plan(**asked, seeds=seeds, first_seed=seed, steps=steps, ranks=ranked, baselines=baselines)
+        if nothing := left_out(jobs, **asked):
+            words.print(f"the paper has no such rows, they are left out: {', '.join(nothing)}")
+        for file in into or []:
+            check_places(file)
         stopped, started = None, time.perf_counter()
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -55,22 +63,21 @@ def reproduce(
 
         if not show:
             try:
-                run_all(jobs, out, command, lambda line: words.print(line.replace("[", "\\[")), True)
+                run_all(jobs, out, command, lambda line: words.print(escape(line)), True)
             except Stopped as error:
                 stopped = error
             log_command(out, command, time.perf_counter() - started)
         files, damaged = write_all(out)
         for path, reason in damaged:
             words.print(f"[bold red]left out:[/] {path}: {reason}")
-        for file in into or []:
-            fill(file, out)
-        asked = list(dict.fromkeys(job.problem for job in jobs))
-        rows = rows_of(asked, collect(out)[0])
+        rows = rows_of(list(dict.fromkeys(job.problem for job in jobs)), collect(out)[0])
         screen = Console(width=None if sys.stdout.isatty() else 140)
         for some in rows.values():
             screen.print(rich_table(problem_table(some)))
         screen.print(rich_table(summary_table([row for some in rows.values() for row in some])))
         words.print(f"records in [bold]{out}[/]; {', '.join(str(path) for path in files)}")
+        for file in into or []:
+            fill(file, out)
         if stopped is not None:
             words.print(f"{stopped}; the same command goes on from there")
             raise typer.Exit(130)
@@ -79,6 +86,7 @@ def reproduce(
 def rank(
     what: Annotated[str, typer.Argument(help="A problem of the catalogue, or FILE.py:NAME of a function or a Problem.")],
     axis: Annotated[list[str] | None, typer.Option(help="An axis of a function's box, t=0,10; once for each.")] = None,
+    field: Annotated[str | None, typer.Option(help="Which of several functions a reference has.")] = None,
     ranks: Annotated[list[str] | None, typer.Option(help="Commas between.", show_default="1,2,4,…,64")] = None,
     points: Annotated[int | None, typer.Option(help="Points per axis of the lattice.", show_default="by the axes")] = None,
     tolerance: Annotated[float, typer.Option(help="Relative L2 error that would do.")] = 1e-3,
@@ -87,9 +95,13 @@ def rank(
 ) -> None:
     """What rank does a function need? The error of the best sum of products, against the number of products."""
     with explained():
+        from .errors import InputError, finite
         from .rank import RANKS, needed, study
 
-        function, box = _function(what, axis or [])
+        finite("tolerance", tolerance, positive=True)
+        if out is not None and out.suffix.lower() != ".png":
+            raise InputError(f"out: {out} is no picture that can be written here: write --out {out.with_suffix('.png')}")
+        function, box = _function(what, axis or [], field)
         with words.status(f"fitting sums of products to {what}"):
             rows = study(function, box, numbers("ranks", ranks) or RANKS, points)
         enough = needed(rows, tolerance)
@@ -102,7 +114,7 @@ def rank(
             found = {"what": what, "rows": [row._asdict() for row in rows], "tolerance": tolerance, "needed": enough}
             sys.stdout.write(json.dumps(found) + "\n")
             return
-        table = Table(title=f"{what}: best fit by a sum of products", title_justify="left", title_style="bold")
+        table = Table(title=Text(f"{what}: best fit by a sum of products", style="bold"), title_justify="left")
         for column in ("rank", "relative L2 error", "cancellation"):
             table.add_column(column, justify="right")
         for row in rows:
@@ -116,35 +128,63 @@ def rank(
             screen.print(f"The lattice itself leaves {rows[-1].resolution:.0e} unseen: try more --points.")
 
 
-def _function(what: str, axes: list[str]) -> tuple[Any, Any]:
+def _function(what: str, axes: list[str], field: str | None) -> tuple[Any, Any]:
     """A function and its box: of the catalogue, or of a user's file."""
     from .catalogue import find
-    from .domain import Box
     from .errors import InputError
     from .files import is_file, named
     from .problem import Problem
 
-    if not is_file(what):
-        problem = find(what).problem("paper")
-        return problem.reference, problem.box
-    found = named(what)
+    found = named(what) if is_file(what) else find(what).problem("paper")
     if isinstance(found, Problem):
-        if found.reference is None:
-            raise InputError(f"{what}: this problem has no reference to look at: name a function, FILE.py:exact")
-        return found.reference, found.box
+        if axes:
+            raise InputError(
+                f"axis: {what} has a box of its own, {found.box!r}: leave --axis out, or name a function, FILE.py:exact"
+            )
+        return _reference(what, found, field), found.box
+    if field is not None:
+        raise InputError(f"field: {what} is a function of its own: leave --field out")
     if not callable(found):
         raise InputError(f"{what}: this is neither a function nor a Problem, but {found!r}")
-    bounds = {}
+    return found, _box(what, axes)
+
+
+def _reference(what: str, problem: Any, field: str | None) -> Any:
+    from .errors import InputError, one_of
+
+    reference = problem.reference
+    if reference is None:
+        raise InputError(f"{what}: this problem has no reference to look at: name a function, FILE.py:exact")
+    if problem.shape is not None:
+        raise InputError(
+            f"{what}: its domain is no box, and a sum of products is a function on a box: name a function, FILE.py:exact"
+        )
+    if not isinstance(reference, Mapping):
+        if field is not None:
+            raise InputError(f"field: the reference of {what} is a single function: leave --field out")
+        return reference
+    if field is None and len(reference) > 1:
+        raise InputError(f"field: {what} has several functions: write --field with one of {', '.join(reference)}")
+    return reference[one_of("field", field or next(iter(reference)), reference)]
+
+
+def _box(what: str, axes: list[str]) -> Any:
+    from .domain import Box
+    from .errors import InputError
+
+    bounds: dict[str, tuple[float, float]] = {}
     for text in axes:
-        axis, _, ends = text.partition("=")
+        name, _, ends = text.partition("=")
         try:
             lower, upper = (float(end) for end in ends.split(","))
         except ValueError:
             raise InputError(f"axis: {text!r} is not an axis with its ends: write --axis x=-1,1") from None
-        bounds[axis.strip()] = (lower, upper)
+        if name.strip() in bounds:
+            raise InputError(f"axis: {name.strip()} stands there twice: write --axis once for each axis")
+        bounds[name.strip()] = (lower, upper)
     if not bounds:
         raise InputError(f"{what}: a function needs a box: write --axis x=-1,1 once for each of its axes")
-    return found, Box(**bounds)
+    return Box(**bounds)
 
 
 def flops(

@@ -43,6 +43,7 @@ Points = int | Mapping[str, int] | Sequence[int]
 RANKS = (1, 2, 4, 8, 16, 32, 64)
 LATTICE = 2**21  # points of the lattice that is taken where none is asked for
 MOST = 256  # of them along an axis
+FINEST = 2048  # points along an axis, if they are asked for: a rule of more takes minutes to make
 COPIES = 4  # of the lattice that are held at once
 
 
@@ -102,9 +103,10 @@ def study(
 
 
 def needed(rows: Iterable[Row], tolerance: float) -> int | None:
-    """The smallest rank in a study whose error is at most `tolerance`; None where none is."""
+    """The smallest rank in a study whose error is at most `tolerance`; None where none is. An error that the lattice cannot see does not
+    count as small."""
     tolerance = finite("tolerance", tolerance, positive=True)
-    return min((row.rank for row in rows if row.relative_l2 <= tolerance), default=None)
+    return min((row.rank for row in rows if max(row.relative_l2, row.resolution) <= tolerance), default=None)
 
 
 def fits_of(
@@ -116,7 +118,14 @@ def fits_of(
     ordered = sorted({whole("ranks", rank) for rank in listed})
     starts = whole("starts", starts)
     with jax.enable_x64(True):
-        lattice = quadrature(box, box.counts(default_points(box) if points is None else points), jnp.float64)
+        counts = box.counts(default_points(box) if points is None else points)
+        shape = " × ".join(map(str, counts.values()))
+        memory.check_fits(
+            f"a lattice of {shape} points", 8 * COPIES * math.prod(counts.values()), f"write points={default_points(box)}"
+        )
+        if (most := max(counts.values())) > FINEST:
+            raise InputError(f"points: {most} along an axis, of {FINEST} at most: write points={default_points(box)}")
+        lattice = quadrature(box, counts, jnp.float64)
         values = sample(function, box, lattice)
         roots = [np.sqrt(np.asarray(w)) for w in lattice.weights]
         for axis, root in enumerate(roots):
@@ -136,11 +145,8 @@ def default_points(box: Box) -> int:
 
 
 def sample(function: Callable[..., Any], box: Box, lattice: Lattice) -> np.ndarray:
-    """A function's values on a lattice, refused unless they fit in memory and are all finite."""
+    """A function's values on a lattice, refused unless they are all finite."""
     names = parameters(function, {"coordinate": box.axes}, "function")
-    total = math.prod(lattice.shape)
-    shape = " × ".join(map(str, lattice.shape))
-    memory.check_fits(f"a lattice of {shape} points", 8 * COPIES * total, f"write points={default_points(box)}")
     values = as_array(call(function, names, lattice.arrays(), "function"), "function")
     if jnp.iscomplexobj(values):
         raise InputError(
@@ -151,7 +157,7 @@ def sample(function: Callable[..., Any], box: Box, lattice: Lattice) -> np.ndarr
     if len(wrong):
         where = ", ".join(f"{a}={float(c[i]):.4g}" for a, c, i in zip(box.axes, lattice.coordinates, wrong[0]))
         raise InputError(
-            f"function is not finite at {len(wrong)} of {total} points, first at {where}: change the box, or write the limit"
+            f"function is not finite at {len(wrong)} of {values.size} points, first at {where}: change the box, or write the limit"
             " with jnp.where"
         )
     return values

@@ -1,13 +1,17 @@
 """Ranks: exact ones are recovered, two axes agree with Eckart and Young, errors are those of the factors that come with them."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from separax import products, rank
+from separax.cli import app
 from separax.domain import Box, quadrature
 from separax.errors import InputError, MemoryPrediction
 
@@ -200,6 +204,8 @@ def test_needed():
     assert rank.needed(rows, 1e-2) == 2
     assert rank.needed(rows, 1e-3) == 4
     assert rank.needed(rows, 1e-9) is None
+    assert rank.needed([row._replace(resolution=2e-3) for row in rows], 1e-2) == 2
+    assert rank.needed([row._replace(resolution=2e-3) for row in rows], 1e-3) is None  # the lattice cannot tell
     with pytest.raises(InputError, match="tolerance"):
         rank.needed(rows, 0)
 
@@ -227,6 +233,10 @@ def test_what_does_not_fit_is_refused_before_it_is_tried():
     with pytest.raises(MemoryPrediction, match="64 × 64"):
         rank.study(lambda x0: x0, box, points=64)
     assert rank.default_points(box) ** 6 <= rank.LATTICE
+    with pytest.raises(InputError, match="points: 6000 along an axis, of 2048 at most: write points=256"):
+        rank.study(lambda x: x, Box(x=(0, 1), y=(0, 1)), points={"x": 6000, "y": 3})
+    with pytest.raises(MemoryPrediction, match="1000000 × 1000000"):
+        rank.study(lambda x: x, Box(x=(0, 1), y=(0, 1)), points=1_000_000)
 
 
 @pytest.mark.slow
@@ -237,3 +247,49 @@ def test_flow_mixing():
     by_rank = {row.rank: row.relative_l2 for row in rows}
     assert by_rank[32] < 2e-4
     assert by_rank[64] < 2e-5
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Asks `separax rank`, beside a file of functions."""
+    (tmp_path / "mine.py").write_text("def one(x, y):\n    return abs(x - y)\n")
+    file = str(tmp_path / "mine.py:one")
+
+    def run(*arguments):
+        return CliRunner().invoke(app, ["rank", *(a.replace("FILE", file) for a in arguments)])
+
+    return run
+
+
+def test_the_command_tells_what_its_lattice_cannot_see(ask):
+    done = ask("FILE", "--axis", "x=-1,1", "--axis", "y=-1,1", "--ranks", "4,16", "--points", "8", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["needed"] is None  # sixteen products of eight points are exact, and say nothing about |x - y|
+    shown = ask("FILE", "--axis", "x=-1,1", "--axis", "y=-1,1", "--ranks", "1").stdout
+    assert ":one" in shown.replace("\n", "").replace(" ", "")  # and no picture of a 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["helmholtz", "--axis", "x=0,1"], "helmholtz has a box of its own"),
+        (["helmholtz", "--field", "u"], "leave --field out"),
+        (["navier-stokes-3d"], "write --field with one of wx, wy, wz"),
+        (["navier-stokes-3d", "--field", "wq"], "field must be one of wx, wy, wz"),
+        (["poisson-lshape"], "its domain is no box"),
+        (["FILE"], "a function needs a box"),
+        (["FILE", "--field", "u"], "leave --field out"),
+        (["FILE", "--axis", "x=0,1", "--axis", "x=0,2"], "x stands there twice"),
+        (["FILE", "--axis", "x=0"], "not an axis with its ends"),
+        (["FILE", "--axis", "x=0,1", "--tolerance", "0"], "tolerance must be a positive number"),
+        (["FILE", "--axis", "x=0,1", "--out", "curve.pdf"], "write --out curve.png"),
+    ],
+)
+def test_what_the_command_refuses(ask, arguments, words):
+    done = ask(*arguments)
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert words in " ".join(done.stderr.split())

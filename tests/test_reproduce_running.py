@@ -20,12 +20,14 @@ from separax.errors import Diverged, InputError, MemoryPrediction
 from separax.loss import Loss
 from separax.networks import SPINN
 from separax.reproduce import figures, flows, running
-from separax.reproduce.plan import Job, plan
+from separax.reproduce.plan import Job, left_out, plan
 from separax.reproduce.published import published
 from separax.reproduce.records import DamagedRecord, collect, read_record, write_record
-from separax.reproduce.running import Stopped, recorded, run_all
+from separax.reproduce.running import Stopped, run_all
 from separax.reproduce.showing import documents, log_command, rows_of, write_all
+from separax.reproduce.standing import recorded
 from separax.runs import load, read_settings
+from separax.runs.lock import Lock
 from separax.solving import solve
 from separax.training import Trainer
 
@@ -54,6 +56,12 @@ def go(jobs, folder):
     return run_all(jobs, folder, "separax reproduce", said.append, False), said
 
 
+def run_of(folder, start="helmholtz/spinn-6-"):
+    """The folder of the only run whose name begins so."""
+    (found,) = (folder / "runs").glob(f"{start}*")
+    return found
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A folder with one row, run in full; not to be changed."""
@@ -65,7 +73,7 @@ def done(tmp_path_factory):
 @pytest.fixture
 def folder(done, tmp_path):
     """A copy of it that may be changed: the record and the run."""
-    for path in [done / "helmholtz" / "spinn-6.json", *(done / "runs" / "helmholtz" / "spinn-6").iterdir()]:
+    for path in [done / "helmholtz" / "spinn-6.json", *run_of(done).iterdir()]:
         copy = tmp_path / path.relative_to(done)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(path.read_bytes())
@@ -118,11 +126,26 @@ def test_points_and_names_cut_the_plan_down():
         ("helmholtz", "spinn", 64),
     ]
     assert rows(plan(["helmholtz"], networks=["spinn"], points=[24])) == [("helmholtz", "spinn", 24)]  # of our own
+    assert [n for _, _, n in rows(plan(["helmholtz"], networks=["spinn"], points=[8, 16]))] == [8, 16]  # all of a named network
+    assert [n for _, _, n in rows(plan(["helmholtz"], points=[24, 16])) if n != 16] == []
     assert rows(plan(["helmholtz", "helmholtz"], networks=["spinn"], points=[24])) == [("helmholtz", "spinn", 24)]
     tuned = [job for job in plan(points=[64]) if job.network.endswith("+lbfgs")]
     assert tuned
     assert {job.points for job in tuned} == {64}
     assert not [job for job in plan(points=[32]) if job.network.endswith("+lbfgs")]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"problems": ["helmholtz"], "networks": ["spinn"], "points": [8, 16]}, []),
+        ({"problems": ["helmholtz"], "networks": [], "points": [24, 16]}, ["24 points"]),
+        ({"problems": ["helmholtz", "diffusion-5d"], "networks": ["spinn-mod"], "points": []}, ["spinn-mod of diffusion-5d"]),
+        ({"problems": [], "networks": [], "points": []}, []),
+    ],
+)
+def test_what_is_asked_for_and_not_planned_is_said(options, words):
+    assert left_out(plan(**options), **options) == words
 
 
 def test_a_study_of_ranks_is_of_separable_networks():
@@ -168,7 +191,7 @@ def test_a_row_becomes_a_record_that_holds(done):
     record = read_record(done / "helmholtz" / "spinn-6.json")
     assert (record["problem"], record["network"], record["points"], record["axes"]) == ("helmholtz", "spinn", 6, 3)
     assert (record["steps"], record["seeds"], record["status"], record["note"]) == (40, [0, 1], "done", "")
-    kept = json.loads((done / "runs" / "helmholtz" / "spinn-6" / "record.json").read_text())
+    kept = json.loads((run_of(done) / "record.json").read_text())
     assert record["relative_l2"] == pytest.approx(kept["relative_l2_each"])
     assert record["relative_l2"][0] != record["relative_l2"][1]
     assert np.mean(record["rmse"]) == pytest.approx(kept["rmse"])
@@ -180,7 +203,7 @@ def test_a_row_becomes_a_record_that_holds(done):
     assert record["ms_per_step_together"] == pytest.approx(1e3 * record["train_seconds"] / 40)
     assert record["curve"]["steps"][-1] == 40
     assert len(record["curve"]["relative_l2"][-1]) == 2
-    assert record["settings"].items() <= read_settings(done / "runs" / "helmholtz" / "spinn-6").items()
+    assert record["settings"].items() <= read_settings(run_of(done)).items()
     assert record["command"] == "separax reproduce"
 
 
@@ -191,7 +214,7 @@ def test_what_is_recorded_is_not_run_again(done):
     records, said = go([JOB, Job("helmholtz", "spinn", 6, (1,), steps=30), Job("helmholtz", "spinn", 6, (0,), train=False)], done)
     assert (path.stat().st_mtime_ns, path.read_bytes()) == before
     assert [r["relative_l2"] for r in records] == [read_record(path)["relative_l2"]] * 3
-    assert said[0] == "[1/3] helmholtz, spinn, 6 points per axis: recorded already"
+    assert said[0] == "[1/3] helmholtz, spinn, 6 points per axis: recorded already, 40 steps and 2 seeds"
     assert sorted(p.name for p in path.parent.iterdir()) == ["spinn-6.json"]
 
 
@@ -202,7 +225,7 @@ def test_a_damaged_record_is_named_and_made_again(folder):
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(DamagedRecord):
         recorded(JOB, folder)
-    state = (folder / "runs" / "helmholtz" / "spinn-6" / "state.a.npz").read_bytes()
+    state = (run_of(folder) / "state.a.npz").read_bytes()
     _, said = go([JOB], folder)
     assert str(path) in said[0]
     assert "cut short" in said[0]
@@ -212,23 +235,21 @@ def test_a_damaged_record_is_named_and_made_again(folder):
         before["loss"],
         before["train_seconds"],
     )
-    assert (folder / "runs" / "helmholtz" / "spinn-6" / "state.a.npz").read_bytes() == state  # its run was there: nothing trained
+    assert (run_of(folder) / "state.a.npz").read_bytes() == state  # its run was there: nothing trained
     assert (path.parent / "spinn-6.json.old").stat().st_size > 0
-    assert [p.name for p in (folder / "runs" / "helmholtz").iterdir()] == ["spinn-6"]
+    assert run_of(folder).name == run_of(folder, "helmholtz/").name
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
-def test_more_steps_or_seeds_are_run_and_what_was_there_is_put_aside(folder, monkeypatch):
+def test_more_steps_are_run_and_what_was_there_is_put_aside(folder, monkeypatch):
     path = folder / "helmholtz" / "spinn-6.json"
     old = path.read_bytes()
     go([Job("helmholtz", "spinn", 6, (0,), steps=60)], folder)
     assert (read_record(path)["steps"], read_record(path)["seeds"]) == (60, [0])
     assert (path.parent / "spinn-6.json.old").read_bytes() == old
-    run = folder / "runs" / "helmholtz"
-    assert read_settings(run / "spinn-6")["steps"] == 60
-    assert read_settings(run / "spinn-6.old")["steps"] == 40
-    assert (run / "spinn-6.old" / "solution.npz").exists()
+    runs = [read_settings(run) for run in (folder / "runs" / "helmholtz").iterdir()]
+    assert sorted((run["steps"], run["seeds"]) for run in runs) == [(40, [0, 1]), (60, [0])]  # neither in the other's way
     # a second time: neither of the two that are aside is overwritten
     second = path.read_bytes()
     with monkeypatch.context() as patch:
@@ -239,6 +260,135 @@ def test_more_steps_or_seeds_are_run_and_what_was_there_is_put_aside(folder, mon
     assert (path.parent / "spinn-6.json.old").read_bytes() == old
     assert (path.parent / "spinn-6.json.old2").read_bytes() == second
     assert [r["steps"] for r in collect(folder)[0]] == [80]  # those aside are in no table
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_quick_try_takes_no_place_of_a_longer_run(folder, monkeypatch):
+    path = folder / "helmholtz" / "spinn-6.json"
+    old, other = path.read_bytes(), Job("helmholtz", "spinn", 6, (5,), steps=10)
+    (quick,), said = go([other], folder)
+    assert path.read_bytes() == old
+    assert "stands" in said[-1]
+    assert len(collect(folder)[0]) == 2
+    (row,) = [r for r in rows_of(["helmholtz"], collect(folder)[0])["helmholtz"] if r.record]
+    assert row.record["steps"] == 40  # what reaches furthest is in the table
+    monkeypatch.setattr(running, "solve", None)
+    assert go([other], folder)[0][0]["relative_l2"] == quick["relative_l2"]  # found again where it lies
+    assert go([JOB], folder)[0] == [read_record(path)]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("trouble", [MemoryPrediction("needs too much"), Diverged("no numbers")])
+def test_what_fails_takes_no_place_of_what_worked(folder, monkeypatch, trouble):
+    path = folder / "helmholtz" / "spinn-6.json"
+    old = path.read_bytes()
+
+    def fail(*_, **__):
+        raise trouble
+
+    monkeypatch.setattr(running, "solve", fail)
+    (record,), said = go([dataclasses.replace(JOB, seeds=(0, 1, 2))], folder)
+    assert record["status"] == "timed"
+    assert path.read_bytes() == old
+    assert sorted(p.name for p in path.parent.iterdir()) == ["spinn-6.json"]
+    assert any(str(trouble) in line for line in said)
+
+
+@pytest.mark.usefixtures("quick")
+def test_failing_again_and_again_leaves_one_record(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise Diverged("no numbers")
+
+    monkeypatch.setattr(running, "solve", fail)
+    for _ in range(3):
+        go([JOB], tmp_path)
+    assert [p.name for p in (tmp_path / "helmholtz").iterdir()] == ["spinn-6.json"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_row_that_another_process_runs_is_left_to_it(done, tmp_path):
+    (tmp_path / "runs" / "helmholtz").mkdir(parents=True)
+    (tmp_path / "runs" / "helmholtz" / run_of(done).name).mkdir()
+    lock = Lock(tmp_path / "runs" / "helmholtz" / run_of(done).name)
+    try:
+        records, said = go([JOB, Job("helmholtz", "spinn", 5, (0,), train=False)], tmp_path)
+    finally:
+        lock.release()
+    assert [r["points"] for r in records] == [5]
+    assert "is writing the run in" in said[1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_damaged_settings_of_a_run_lose_nothing(folder, monkeypatch, capsys):
+    (folder / "helmholtz" / "spinn-6.json").unlink()
+    settings = run_of(folder) / "settings.toml"
+    settings.write_bytes(settings.read_bytes() + b" ")
+    state = (run_of(folder) / "state.a.npz").read_bytes()
+    (record,), _ = go([JOB], folder)
+    assert (run_of(folder) / "state.a.npz").read_bytes() == state  # gone on with, not begun anew
+    assert record["status"] == "done"
+    assert "written anew, as the state has it" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("change", [{"equation": "another"}, {"box": "Box(x=(0, 1))"}, {"terms": ["residual"]}])
+def test_a_row_of_another_equation_does_not_count(folder, change):
+    path = folder / "helmholtz" / "spinn-6.json"
+    record = read_record(path)
+    write_record(path, record | {"settings": record["settings"] | change})
+    assert recorded(JOB, folder) is None
+    assert recorded(dataclasses.replace(JOB, train=False), folder) is None
+
+
+def test_committed_records_are_of_the_equations_and_networks_there_are():
+    """Nothing that was measured would be run again."""
+    folder = Path(__file__).parent.parent / "results" / "h200" / "rows"
+    wrong = []
+    for record in collect(folder)[0]:
+        steps = None if record["network"].endswith("+lbfgs") else record["steps"]
+        train = record["status"] == "done"
+        job = Job(
+            record["problem"], record["network"], record["points"], tuple(record["seeds"]), steps, record.get("rank"), train
+        )
+        if recorded(job, folder) is None:
+            wrong.append(job)
+    assert not wrong
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_seed_that_diverged_is_named(done, tmp_path, monkeypatch):
+    def solve_with_one_gone(*arguments, **options):
+        found = solve(*arguments, **options)
+        found[1].history.total[2:] = np.nan
+        return found
+
+    monkeypatch.setattr(running, "solve", solve_with_one_gone)
+    (record,), _ = go([JOB], tmp_path)
+    assert record["note"] == "seed 1 diverged at step 20"
+    assert record["relative_l2"] == pytest.approx(read_record(done / "helmholtz" / "spinn-6.json")["relative_l2"], rel=1e-5)
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_error_that_is_no_number_stops_no_other_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "_error", lambda solution: (np.nan, np.nan) if solution.seed else (0.1, 0.1))
+    jobs = [JOB, dataclasses.replace(JOB, seeds=(0,))]
+    records, said = go(jobs, tmp_path)
+    assert [r["status"] for r in records] == ["timed", "done"]
+    assert "no finite error: seed 1" in records[0]["note"]
+    assert any("no finite error: seed 1" in line for line in said)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_a_picture_that_is_gone_is_drawn_again_from_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "DPI", 40)
+    job = Job("poisson-lshape", "spinn-mod", 8, (0,), steps=5)
+    go([job], tmp_path)
+    (picture,) = (tmp_path / "figures").iterdir()
+    picture.unlink()
+    state = (run_of(tmp_path, "poisson-lshape/") / "state.a.npz").read_bytes()
+    go([job], tmp_path)
+    assert picture.exists()
+    assert (run_of(tmp_path, "poisson-lshape/") / "state.a.npz").read_bytes() == state
 
 
 def test_totals_are_spread_as_the_papers_code_does():
@@ -265,13 +415,13 @@ def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
     monkeypatch.setitem(CATALOGUE, "navier-stokes", small)
     monkeypatch.setenv("SEPARAX_CACHE", str(tmp_path / "cache"))
     (record,), _ = go([Job("navier-stokes", "spinn-mod", 8, (0,), steps=10, rank=4)], tmp_path)
-    kept = json.loads((tmp_path / "runs" / "navier-stokes" / "spinn-mod-8-rank4" / "record.json").read_text())
+    kept = json.loads((run_of(tmp_path, "navier-stokes/") / "record.json").read_text())
     assert record["steps"] == 10
     assert len(kept["relative_l2_windows"]) == 2
     assert record["relative_l2"] == [pytest.approx(np.mean(kept["relative_l2_windows"]))]
     # the flow itself, asked at an instant; the error at the start of the first window
     over = record["over_time"]
-    solution = load(tmp_path / "runs" / "navier-stokes" / "spinn-mod-8-rank4")[0]
+    solution = load(run_of(tmp_path, "navier-stokes/"))[0]
     space = dict.fromkeys("xy", np.linspace(0, 2 * np.pi, 128))
     true = {"w": CATALOGUE["navier-stokes"].problem("paper").reference["w"]}
     assert over["t"][::20] == pytest.approx([0, 0.5, 1])
@@ -283,7 +433,7 @@ def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
     assert "## navier-stokes-ranks\n" in text
     assert "over-time" not in text  # that is of the rows of the paper, not of studies
     assert record["relative_l2"][0] != pytest.approx(
-        json.loads((tmp_path / "runs" / "navier-stokes-3d" / "spinn-mod-4-rank2" / "record.json").read_text())["relative_l2"],
+        json.loads((run_of(tmp_path, "navier-stokes-3d/") / "record.json").read_text())["relative_l2"],
         rel=1e-3,
     )
 
@@ -298,15 +448,19 @@ def test_a_row_of_another_recipe_does_not_count(folder, monkeypatch):
 
     monkeypatch.setitem(CATALOGUE, "helmholtz", dataclasses.replace(entry, recipe=deeper))
     assert recorded(JOB, folder) is None
-    assert recorded(dataclasses.replace(JOB, train=False), folder) is not None  # a step that was timed is one
+    assert recorded(dataclasses.replace(JOB, train=False), folder) is None  # its step takes longer
 
 
 def test_every_command_is_listed_with_its_time(tmp_path):
     for seconds in (3.4, 61.0):
         log_command(tmp_path, "separax reproduce helmholtz, klein-gordon", seconds)
+    with open(tmp_path / "commands.csv", "ab") as file:
+        file.write(b"\xff\n")  # whatever is in it is nobody's trouble
+    log_command(tmp_path, "separax reproduce helmholtz, klein-gordon", 7)
+    (tmp_path / "commands.csv").write_bytes((tmp_path / "commands.csv").read_bytes().replace(b"\xff\n", b""))
     with open(tmp_path / "commands.csv") as file:
         lines = list(csv.DictReader(file))
-    assert [line["seconds"] for line in lines] == ["3", "61"]
+    assert [line["seconds"] for line in lines] == ["3", "61", "7"]
     assert {line["command"] for line in lines} == {"separax reproduce helmholtz, klein-gordon"}
 
 
@@ -345,9 +499,14 @@ def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monke
     assert record["loss"] == pytest.approx(together["loss"], rel=1e-3)
     assert np.shape(record["curve"]["loss"]) == (len(record["curve"]["steps"]), 2)
     groups = sorted((tmp_path / "runs" / "helmholtz").iterdir())
-    assert [g.name for g in groups] == ["spinn-6-seeds0-0", "spinn-6-seeds1-1"]
+    assert sorted(read_settings(g)["seeds"] for g in groups) == [[0], [1]]
     spent = [json.loads((g / "record.json").read_text())["train_seconds"] for g in groups]
     assert record["train_seconds"] == pytest.approx(sum(spent))
+    # with more memory they are gone on with as they were begun
+    monkeypatch.setattr(running, "available", lambda: None)
+    (tmp_path / "helmholtz" / "spinn-6.json").unlink()
+    assert go([JOB], tmp_path)[0][0]["note"] == "1 seed at once"
+    assert sorted((tmp_path / "runs" / "helmholtz").iterdir()) == groups
 
 
 def test_times_of_uneven_groups_add_up():
@@ -443,16 +602,16 @@ def test_an_interrupted_row_goes_on_and_ends_where_an_uninterrupted_one_does(tmp
     assert "the same command goes on from there" in plain(stopped.stderr)
     assert "not run" in stopped.stdout
     assert collect(tmp_path / "cut") == ([], [])
-    first = json.loads((tmp_path / "cut" / "runs" / "helmholtz" / "spinn-5" / "record.json").read_text())
+    first = json.loads((run_of(tmp_path / "cut", "helmholtz/") / "record.json").read_text())
     assert 0 < first["steps"] < 1500
-    assert [p.name for p in (tmp_path / "cut" / "runs" / "helmholtz").iterdir()] == ["spinn-5"]
+    begun = run_of(tmp_path / "cut", "helmholtz/")
     after, whole = (command(*row, "--out", tmp_path / name) for name in ("cut", "whole"))
     assert after.exit_code == whole.exit_code == 0, after.stderr
     one, other = (read_record(tmp_path / name / "helmholtz" / "spinn-5.json") for name in ("cut", "whole"))
     for name in ("relative_l2", "rmse", "loss", "best_step", "steps"):
         assert one[name] == other[name]
     assert one["train_seconds"] > first["train_seconds"]  # of both parts
-    assert [p.name for p in (tmp_path / "cut" / "runs" / "helmholtz").iterdir()] == ["spinn-5"]  # gone on with, not begun anew
+    assert run_of(tmp_path / "cut", "helmholtz/") == begun  # gone on with, not begun anew
 
 
 @pytest.mark.usefixtures("untrained")
@@ -550,6 +709,18 @@ def test_bad_input_is_named_and_nothing_is_written(tmp_path, monkeypatch, argume
     for word in words:
         assert word in plain(done.stderr)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("untrained")
+def test_a_document_that_cannot_be_filled_is_refused_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    document = tmp_path / "page.md"
+    document.write_text("<!-- separax:helmoltz -->\n<!-- /separax -->\n")
+    for file, words in ((document, "Did you mean 'helmholtz'"), (tmp_path / "none.md", "cannot be read")):
+        done = command("helmholtz", "--into", file)
+        assert done.exit_code == 2
+        assert words in plain(done.stderr)
+    assert [p.name for p in tmp_path.iterdir()] == ["page.md"]
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..report.figures import COLOURS, new_figure, png
 from ..runs import write
 from .published import Published
-from .records import Record
+from .records import Record, furthest
 from .statistics import Interval, interval
 from .tables import Row, lattice, size
 
@@ -140,14 +140,6 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
 # --- what is drawn -------------------------------------------------------------------------------------------------
 
 
-def furthest(records: Iterable[Record], key: Callable[[Record], Any] = lambda r: r["points"]) -> list[Record]:
-    """One record for every `key`, in its order: the one with most steps, then with most seeds, then the latest."""
-    kept: dict[Any, Record] = {}
-    for record in sorted(records, key=lambda r: (r["status"] == "done", r["steps"], len(r["seeds"]), r["environment"]["time"])):
-        kept[key(record)] = record
-    return [kept[k] for k in sorted(kept)]
-
-
 def _bands(records: Iterable[Record], of: str = "points") -> list[Band]:
     return [(r[of], interval(r["relative_l2"])) for r in records if r["relative_l2"] is not None and max(r["relative_l2"]) > 0]
 
@@ -219,7 +211,7 @@ def _training(
                 lattice(record["points"], axes), place, (7, 0), textcoords="offset points", color=colour, fontsize=8, va="center"
             )
         for row in theirs:
-            if row.network == network and row.points == record["points"] and row.steps is not None:
+            if row.network == network and row.points == record["points"]:
                 colour, mark = _look(network)
                 panel.plot(
                     [row.steps], [row.relative_l2], mark, color=colour, mfc="white", ms=6, zorder=4, label=f"published {network}"

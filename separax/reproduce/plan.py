@@ -14,17 +14,14 @@ from ..networks import NETWORKS, SPINN
 from ..optimisers import LBFGS, Adam
 from ..problem import Problem
 from ..recipe import Recipe
-from .published import Published, pointwise, published, seeds_of
+from .published import LBFGS_STEPS, POINTS, TUNED, Published, pointwise, published, seeds_of
 
-TUNED = "+lbfgs"  # what a network's name ends in where L-BFGS follows Adam
-LBFGS_STEPS = 1_000  # the paper says "a single outer loop", and not how many steps that is
 CAUSAL = (
     "causal-pinn"  # the paper's name for pinn-mod with causal weights; run only if it is asked for (see the notice in `causal`)
 )
 RANKED = ("spinn", "spinn-mod")  # the networks of a study of ranks
 BASELINES = ("timed", "smallest", "all")
 BASELINE_SEEDS = 3
-POINTS = {"poisson-lshape": {"spinn-mod": 256, "pinn-mod": 64}}  # where the paper's table does not say
 # where the paper's code spreads a number of points differently along the axes than its cube root
 LATTICES = {"navier-stokes": {64: {"t": 16, "x": 128, "y": 128}, 128: {"t": 32, "x": 256, "y": 256}}}
 
@@ -82,7 +79,8 @@ def plan(
     Arguments:
         problems: names; every problem of the catalogue with a published row if empty.
         networks: which of spinn, spinn-mod, pinn, pinn-mod (and spinn-mod+lbfgs); all if empty. causal-pinn is run only if it is named.
-        points: per axis; the published ones if empty. Others are run where none of these is published.
+        points: per axis; the published ones if empty. A network that is named is run on all of them; otherwise those are that are published for
+            it, or all if none is.
         seeds: how many, trained at once; the paper's number if None, and three for the pointwise baselines.
         first_seed: the seeds are first_seed, first_seed + 1, …
         steps: of each run; the paper's if None.
@@ -103,7 +101,7 @@ def plan(
     for name in dict.fromkeys(problems or CATALOGUE):
         rows = [row for row in published() if row.problem == name and row.network in (networks or known)]
         for network in dict.fromkeys(row.network for row in rows):
-            sizes = _sizes(name, network, [row for row in rows if row.network == network], points)
+            sizes = _sizes(name, network, [row for row in rows if row.network == network], points, network in networks)
             baseline = pointwise(network)
             chosen = seeds or (BASELINE_SEEDS if baseline else seeds_of(name))
             for size in sizes:
@@ -117,13 +115,13 @@ def plan(
     return sorted(jobs, key=lambda job: (pointwise(job.network), job.points, job.network))
 
 
-def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int]) -> list[int]:
-    """The published sizes, cut down to those asked for; others only where none of those asked for is published."""
+def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int], named: bool) -> list[int]:
+    """The published sizes, or those asked for: all of them for a network that is named."""
     usual = POINTS.get(problem, {}).get(network)
-    found = {_per_axis(row) or usual for row in rows} - {None}
+    found = {n for row in rows if (n := _per_axis(row) or usual) is not None}
     asked = {whole("points", n) for n in points}
-    if not asked:
-        return sorted(n for n in found if n is not None)
+    if not asked or named:
+        return sorted(asked or found)
     return sorted(asked & found or (set() if network.endswith(TUNED) else asked))
 
 
@@ -136,3 +134,13 @@ def _with_ranks(job: Job, ranks: Sequence[int]) -> list[Job]:
     if job.network not in RANKED:
         return []
     return [dataclasses.replace(job, rank=rank) for rank in sorted({whole("ranks", rank) for rank in ranks})]
+
+
+def left_out(jobs: Sequence[Job], problems: Sequence[str], networks: Sequence[str], points: Sequence[int]) -> list[str]:
+    """What was asked for and is in no job, in words."""
+    planned = {(job.problem, job.network) for job in jobs}
+    if problems:
+        found = [f"{n} of {p}" for p in dict.fromkeys(problems) for n in dict.fromkeys(networks) if (p, n) not in planned]
+    else:
+        found = [n for n in dict.fromkeys(networks) if n not in {network for _, network in planned}]
+    return found + [f"{n} points" for n in dict.fromkeys(points) if n not in {job.points for job in jobs}]

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,19 @@ def collect(folder: str | os.PathLike[str]) -> tuple[list[Record], list[tuple[Pa
         except DamagedRecord as error:
             damaged.append((path, error.reason))
     return sorted(records, key=lambda r: (r["problem"], r["network"], r["points"])), damaged
+
+
+def reach(record: Record) -> tuple[int, int, int]:
+    """How far a record goes: trained, timed or skipped; steps; seeds."""
+    return -STATUSES.index(record["status"]), record["steps"], len(record["seeds"])
+
+
+def furthest(records: Iterable[Record], key: Callable[[Record], Any] = lambda r: r["points"]) -> list[Record]:
+    """One record for every `key`, in its order: the one that reaches furthest, then the latest."""
+    kept: dict[Any, Record] = {}
+    for record in sorted(records, key=lambda r: (reach(r), r["environment"]["time"])):
+        kept[key(record)] = record
+    return [kept[k] for k in sorted(kept)]
 
 
 # --- what a record must hold ---------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,20 +12,21 @@ import numpy as np
 
 from ..bench import ours
 from ..catalogue import CATALOGUE
-from ..errors import Diverged, InputError, MemoryPrediction
+from ..errors import Diverged, MemoryPrediction
 from ..loss import Loss
 from ..marched import Marched
 from ..memory import available, size
 from ..problem import Problem
 from ..recipe import Recipe
 from ..report.record import environment
-from ..runs import read_settings, settings
+from ..runs import Busy
 from ..solution import Ensemble, Solution
 from ..solving import solve
 from ..training import Trainer
 from .flows import FLOWS, over_time, pictures
 from .plan import Job
-from .records import MOST_CURVE_STEPS, DamagedRecord, Record, read_record, write_record
+from .records import MOST_CURVE_STEPS, DamagedRecord, Record
+from .standing import digest, put, recorded, settings_of
 
 Say = Callable[[str], None]
 
@@ -35,26 +35,8 @@ class Stopped(Exception):
     """A run was interrupted; its state is kept."""
 
 
-def recorded(job: Job, folder: Path) -> Record | None:
-    """The record of a job, if there is one that says at least what is asked; raises `DamagedRecord`."""
-    path = job.path(folder)
-    if not path.exists():
-        return None
-    record = read_record(path)
-    if record["status"] == "skipped":
-        return None  # there may be more memory now
-    if not job.train:
-        return record
-    problem, recipe = job.make()
-    more = record["steps"] - recipe.total_steps
-    if record["status"] != "done" or more < 0 or not set(job.seeds) <= set(record["seeds"]):
-        return None
-    longer = dataclasses.replace(recipe, steps=recipe.steps + more)
-    return record if record["settings"].get("recipe") == _settings(problem, longer, job.seeds)["recipe"] else None
-
-
 def run_all(jobs: Sequence[Job], folder: Path, command: str, say: Say, progress: bool | None = None) -> list[Record]:
-    """Every job's record, run or found; raises `Stopped` at an interrupt."""
+    """Every job's record, run or found; raises `Stopped` at an interrupt. A row that another process is running is left to it."""
     found: list[Record] = []
     for number, job in enumerate(jobs, 1):
         about = f"{job.problem}, {job.network}, {job.points} points per axis" + (f", rank {job.rank}" if job.rank else "")
@@ -63,61 +45,48 @@ def run_all(jobs: Sequence[Job], folder: Path, command: str, say: Say, progress:
         except DamagedRecord as error:
             say(f"{error.path}: {error.reason}; this row is run again")
             record = None
-        if record is None:
-            say(f"[{number}/{len(jobs)}] {about}")
-            try:
-                record, first = run(job, folder, command, progress)
-                if record["status"] == "skipped":
-                    say(f"skipped: {record['note']}")
-                if record["status"] != "skipped" or not _stands(job.path(folder)):  # a row that ran once is worth more
-                    _put_aside(job.path(folder))
-                    write_record(job.path(folder), record)
-                if first is not None:
-                    draw(job, first, folder / "figures")
-            except KeyboardInterrupt:  # before training began, asked twice, or while drawing
-                raise Stopped(f"{about}: stopped at once") from None
-        else:
-            say(f"[{number}/{len(jobs)}] {about}: recorded already")
+        try:
+            if record is None:
+                say(f"[{number}/{len(jobs)}] {about}")
+                record = _run_and_keep(job, folder, command, say, progress)
+            else:
+                say(f"[{number}/{len(jobs)}] {about}: recorded already{_length(record)}")
+                _drawn_again(job, record, folder)
+        except Busy as error:
+            say(f"{about}: left alone, {str(error).removeprefix('out: ').partition(':')[0]}")
+            continue
+        except KeyboardInterrupt:  # before training began, asked twice, or while drawing
+            raise Stopped(f"{about}: stopped at once") from None
         found.append(record)
     return found
 
 
-def _stands(path: Path) -> bool:
-    """Whether there is a record of a run that was made."""
-    try:
-        return read_record(path)["status"] != "skipped"
-    except DamagedRecord:
-        return False
+def _length(record: Record) -> str:
+    if record["status"] != "done":
+        return f", {record['status']}"
+    return f", {record['steps']:,} steps and {_seeds(len(record['seeds']))}"
 
 
-def _put_aside(path: Path) -> None:
-    """What was computed is kept, if only under another name."""
-    number, aside = 1, path.with_name(f"{path.name}.old")
-    while aside.exists():
-        number += 1
-        aside = path.with_name(f"{path.name}.old{number}")
-    if path.exists():
-        path.rename(aside)
+def _run_and_keep(job: Job, folder: Path, command: str, say: Say, progress: bool | None) -> Record:
+    record, first = run(job, folder, command, say, progress)
+    if record["note"] and record["status"] != "done":
+        say(f"{'skipped' if record['status'] == 'skipped' else 'not trained'}: {record['note']}")
+    kept = put(job, folder, record)
+    if kept is None:
+        say(f"{job.path(folder)} stands: it says more than this")
+    elif kept != job.path(folder):
+        say(f"in {kept}; {job.path(folder).name} stands: it has as many steps and seeds at least")
+    if first is not None:
+        draw(job, first, folder / "figures")
+    return record
 
 
-def _settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:
-    with jax.enable_x64(True):  # as `solve` sees them
-        return settings(problem, recipe, seeds)
+def place(job: Job, folder: Path, asked: Mapping[str, Any]) -> Path:
+    """The folder of a run with these settings. Other settings have another one, so that no run is ever in another's way."""
+    return folder / "runs" / job.problem / f"{job.stem}-{digest(asked)}"
 
 
-def _begun(place: Path, wanted: Mapping[str, Any]) -> bool:
-    """Whether a folder holds a run with these settings; a run with others is put aside."""
-    try:
-        kept = read_settings(place)
-    except InputError:
-        kept = None
-    same = kept is not None and all(kept.get(k) == v for k, v in wanted.items())
-    if not same:
-        _put_aside(place)
-    return same
-
-
-def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> tuple[Record, Solution | None]:
+def run(job: Job, folder: Path, command: str, say: Say, progress: bool | None = None) -> tuple[Record, Solution | None]:
     """One row, as a record; and the solution of its first seed."""
     problem, recipe = job.make()
     record: Record = {
@@ -134,7 +103,7 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> t
         **dict.fromkeys(("ms_per_step_together", "memory_mb", "memory_together_mb", "curve")),
         "status": "timed",
         "note": "",
-        "settings": _settings(problem, recipe, job.seeds),
+        "settings": settings_of(problem, recipe, job.seeds),
         "environment": environment(),
         "command": command,
     }
@@ -142,7 +111,7 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> t
         record["rank"] = job.rank
     first = None
     try:
-        first = _measure(record, job, problem, recipe, folder, progress)
+        first = _measure(record, job, problem, recipe, folder, say, progress)
     except MemoryPrediction as error:
         record["note"] = str(error)
     except jax.errors.JaxRuntimeError as error:
@@ -156,38 +125,85 @@ def run(job: Job, folder: Path, command: str, progress: bool | None = None) -> t
     return record, first
 
 
-def _measure(record: Record, job: Job, problem: Problem, recipe: Recipe, folder: Path, progress: bool | None) -> Solution | None:
+def _measure(
+    record: Record, job: Job, problem: Problem, recipe: Recipe, folder: Path, say: Say, progress: bool | None
+) -> Solution | None:
     """Times a step, then trains; what is known goes into the record at once. Returns the solution of the first seed."""
-    together = at_once(problem, recipe, len(job.seeds) if job.train else 1)
+    fitting = at_once(problem, recipe, len(job.seeds) if job.train else 1)
     record |= step_cost(problem, recipe)
     if not job.train:
         return None
-    parts = [job.seeds[i : i + together] for i in range(0, len(job.seeds), together)]
+
+    def part(number: int, first: int = 0) -> Path:
+        return place(job, folder, settings_of(problem, recipe, job.seeds[first : first + number]))
+
+    # as it was begun, where that still fits: memory comes and goes
+    together = next((n for n in range(fitting, 0, -1) if part(n).exists()), fitting)
+    if any(part(n).exists() for n in range(fitting + 1, len(job.seeds) + 1)) and not part(together).exists():
+        say(f"it was begun with more seeds at once than memory has room for now: begun anew with {_seeds(together)}")
     groups: list[Ensemble] = []
-    for seeds in parts:
-        place = folder / "runs" / job.problem / (job.stem + (f"-seeds{seeds[0]}-{seeds[-1]}" if len(parts) > 1 else ""))
-        resume = _begun(place, _settings(problem, recipe, seeds))
+    for first in range(0, len(job.seeds), together):
+        seeds, out = job.seeds[first : first + together], part(together, first)
         windows = CATALOGUE[job.problem].windows
-        found = solve(problem, recipe, seed=seeds, windows=windows, out=place, resume=resume, progress=progress)
+        found = solve(problem, recipe, seed=seeds, windows=windows, out=out, resume=out.exists(), progress=progress)
         assert isinstance(found, Ensemble)
         if found[0].interrupted:
             raise Stopped(f"{job.problem}, {job.network}, {job.points} points: stopped at step {found[0].timing.steps:,}")
         groups.append(found)
+    solutions = [solution for group in groups for solution in group]
+    notes = [f"{_seeds(together)} at once"] if len(groups) > 1 else []
+    notes += [f"seed {s.seed} diverged at step {step:,}" for s in solutions if (step := _diverged(s)) is not None]
+    found = summary(groups)
+    if wrong := [
+        s.seed for s, error, loss in zip(solutions, found["relative_l2"], found["loss"]) if not np.isfinite(error + loss)
+    ]:
+        record["note"] = "; ".join([*notes, f"no finite error: seed {', '.join(map(str, wrong))}"])
+        return None
     if job.problem in FLOWS:
-        record["over_time"] = over_time([solution for group in groups for solution in group])
-    note = f"{together} {'seed' if together == 1 else 'seeds'} at once" if len(groups) > 1 else ""
-    record |= summary(groups) | {"status": "done", "note": note}
-    return groups[0][0]
+        record["over_time"] = over_time(solutions)
+    record |= found | {"status": "done", "note": "; ".join(notes)}
+    return solutions[0]
+
+
+def _seeds(number: int) -> str:
+    return f"{number} {'seed' if number == 1 else 'seeds'}"
+
+
+def _diverged(solution: Solution) -> int | None:
+    """The step from which on the losses of a seed are no numbers. What was best before is what counts."""
+    wrong = np.flatnonzero(~np.isfinite(solution.history.total))
+    return int(solution.history.steps[wrong[0]]) if len(wrong) else None
+
+
+def _drawn_again(job: Job, record: Record, folder: Path) -> None:
+    """Draws what a process that ended too early did not, where its run is still there."""
+    problem, recipe = job.make()
+    asked = settings_of(problem, recipe, job.seeds)
+    picture = shown(job, record["axes"], folder / "figures")
+    out = place(job, folder, asked)
+    if picture is None or picture.exists() or asked != record["settings"] or not out.exists():
+        return
+    found = solve(problem, recipe, seed=job.seeds, windows=CATALOGUE[job.problem].windows, out=out, resume=True, progress=False)
+    assert isinstance(found, Ensemble)
+    draw(job, found[0], folder / "figures")
+
+
+def shown(job: Job, axes: int, figures: Path) -> Path | None:
+    """The picture of a row, or the first of several; None: there is none. A study of ranks has none."""
+    if job.rank is not None or not job.train:
+        return None
+    if job.problem in FLOWS:
+        return figures / f"{job.problem}-{job.stem}-vorticity.png"
+    return figures / f"{job.problem}-{job.stem}.png" if job.points == 64 or axes == 2 else None
 
 
 def draw(job: Job, solution: Solution, figures: Path) -> None:
-    """What the paper shows of a row. Of a study of ranks, nothing."""
-    if job.rank is not None:
-        return
-    if job.problem in FLOWS:
+    """What the paper shows of a row."""
+    path = shown(job, solution.problem.box.dimension, figures)
+    if path is not None and job.problem in FLOWS:
         pictures(job.problem, solution, figures, job.stem)
-    elif job.points == 64 or solution.problem.box.dimension == 2:
-        picture(solution, figures / f"{job.problem}-{job.stem}.png")
+    elif path is not None:
+        picture(solution, path)
 
 
 def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..catalogue import CATALOGUE
-from ..errors import InputError, listed, nearest
+from ..errors import InputError, listed, nearest, one_of
 from ..report.record import environment
 from ..runs import write
 from .figures import error_against_rank, error_over_time, four_columns, save
 from .published import published
 from .records import Record, collect
-from .tables import Row, compare, csv_text, inject, markdown, problem_table, rank_table, stale, summary_table, time_table
+from .tables import Row, compare, csv_text, inject, markdown, places, problem_table, rank_table, stale, summary_table, time_table
 
 FOUR = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")  # the problems of the paper's figure
 
@@ -47,6 +47,13 @@ def fill(markdown_file: Path, folder: Path) -> None:
         inject(markdown_file, name, tables[name])
 
 
+def check_places(markdown_file: Path) -> None:
+    """Refuses a document that cannot be filled, before anything is run for it."""
+    known = ["summary", *(name + part for name in CATALOGUE for part in ("", "-ranks", "-over-time"))]
+    for name in places(markdown_file):
+        one_of(f"into: {markdown_file}: table", name, known)
+
+
 def write_all(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
     """Writes tables and figures of all records in a folder beside them; returns the files, and the records it left out."""
     records, damaged = collect(folder)
@@ -71,7 +78,10 @@ def write_all(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
 def log_command(folder: Path, command: str, seconds: float) -> None:
     """Adds a line to the folder's list of commands: when, how long, on what."""
     path, now = folder / "commands.csv", environment()
-    before = path.read_text() if path.exists() else "ended,seconds,device,command\n"
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow([now["time"], f"{seconds:.0f}", now["device"], command])
-    write(path, (before + line.getvalue()).encode())
+    sheet = csv.writer(line, lineterminator="\n")
+    if not path.exists():
+        sheet.writerow(["ended", "seconds", "device", "command"])
+    sheet.writerow([now["time"], f"{seconds:.0f}", now["device"], command])
+    with open(path, "ab") as file:
+        file.write(line.getvalue().encode())

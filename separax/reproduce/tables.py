@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, listed, nearest
 from ..runs import write
-from .published import DEVICE, Published, pointwise, published, seeds_of, steps_of
-from .records import Record
+from .published import DEVICE, OTHER_EQUATION, Published, pointwise, published, seeds_of, steps_of
+from .records import Record, furthest
 from .statistics import Interval, interval
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ WITHIN = 1.25  # up to this ratio a row counts as reproduced
 CAVEAT = (
     f"Ratio: ours over published, below 1 is better. ±: 70 % confidence interval of the mean over seeds. Published times and memory "
     f"are of one {DEVICE}, memory with all that the framework holds; ours are of the device named, memory of a step beyond the "
-    f"parameters."
+    f"parameters. ≈: from the published minutes of a run."
 )
 
 
@@ -73,7 +73,9 @@ class Row:
     def ratio(self) -> float | None:
         """Our relative L2 error over the published one: below 1 is better."""
         ours = self.relative_l2
-        return None if ours is None or self.published is None else ours.mean / self.published.relative_l2
+        if ours is None or self.published is None or self.problem in OTHER_EQUATION:
+            return None
+        return ours.mean / self.published.relative_l2
 
     @property
     def ms_per_step(self) -> float | None:
@@ -82,9 +84,9 @@ class Row:
     @property
     def faster(self) -> float | None:
         """How many times less time a step takes than the published one."""
-        if self.ms_per_step is None or self.published is None or self.published.ms_per_step is None:
+        if self.ms_per_step is None or self.published is None or self.published.step_ms is None:
             return None
-        return self.published.ms_per_step / self.ms_per_step
+        return self.published.step_ms / self.ms_per_step
 
     @property
     def memory_mb(self) -> float | None:
@@ -95,10 +97,10 @@ class Row:
         """In which ways less was run than published."""
         if self.record is None or self.record["status"] != "done":
             return []
-        notes, seeds, steps = [], seeds_of(self.problem), steps_of(self.problem)
+        notes, seeds, steps = [], seeds_of(self.problem), steps_of(self.problem, self.network)
         if len(self.record["seeds"]) < seeds:
             notes.append(f"{_plural(len(self.record['seeds']), 'seed')} of {seeds}")
-        if steps is not None and self.record["steps"] < steps:
+        if self.record["steps"] < steps:
             notes.append(f"{self.record['steps']:,} steps of {steps:,}")
         return notes
 
@@ -116,22 +118,23 @@ class Row:
         counts = self.record["settings"].get("points")
         if isinstance(counts, Mapping) and len(set(counts.values())) > 1:
             notes.append(" × ".join(map(str, counts.values())))
-        return "; ".join([*notes, note] if note else notes)
+        notes += [note] if note else []
+        return "; ".join([*notes, self.published.remark] if self.published and self.published.remark else notes)
 
 
 def compare(problem: str, records: Iterable[Record], published: Iterable[Published], recipe: str | None = "paper") -> list[Row]:
     """The rows of one problem, published or only ours, by network in the paper's order and by points. `recipe`: whose records
-    (None: all). Records of a study of ranks are not rows of the paper's tables."""
-    ours = [r for r in records if r["problem"] == problem and recipe in (None, r["recipe"]) and "rank" not in r]
+    (None: all). Of several records of a row the one that reaches furthest counts; those of a study of ranks are not rows of the tables."""
+    mine = [r for r in records if r["problem"] == problem and recipe in (None, r["recipe"]) and "rank" not in r]
+    ours = furthest(mine, key=lambda r: (r["network"], r["points"], r["axes"]))
     rows, used = [], set()
     for theirs in published:
         if theirs.problem != problem:
             continue
-        beside = [r for r in ours if theirs.about(r["network"], r["points"], r["axes"])]
-        used.update(id(r) for r in beside)
-        for record in beside or [None]:
-            points = theirs.points if record is None else record["points"]
-            rows.append(Row(problem, theirs.network, points, theirs.axes, theirs, record))
+        record = next((r for r in ours if theirs.about(r["network"], r["points"], r["axes"])), None)
+        used.add(id(record))
+        points = theirs.points if record is None else record["points"]
+        rows.append(Row(problem, theirs.network, points, theirs.axes, theirs, record))
     rows += [Row(problem, r["network"], r["points"], r["axes"], None, r) for r in ours if id(r) not in used]
     order = {network: i for i, network in reversed(list(enumerate(row.network for row in rows)))}
     return sorted(rows, key=lambda row: (order[row.network], row.total or 0))
@@ -152,24 +155,20 @@ class Summary:
 
 
 def summarise(rows: Sequence[Row]) -> list[Summary]:
-    """One summary per problem, in the order of the rows. A published row with several records counts by its worst."""
+    """One summary per problem, in the order of the rows."""
     return [_summary(problem, [r for r in rows if r.problem == problem]) for problem in dict.fromkeys(r.problem for r in rows)]
 
 
 def _summary(problem: str, rows: Sequence[Row]) -> Summary:
-    beside: dict[Published, list[Row]] = {}
-    for row in rows:
-        if row.published is not None:
-            beside.setdefault(row.published, []).append(row)
-    compared = [found for group in beside.values() if (found := [row for row in group if row.ratio is not None])]
+    compared = [row for row in rows if row.ratio is not None]
     records = {id(row.record): row.record for row in rows if row.record is not None}.values()
     separable, others = (sum(_device_seconds(r) for r in records if pointwise(r["network"]) == which) for which in (False, True))
     return Summary(
         problem=problem,
-        rows=len(beside),
+        rows=sum(row.published is not None for row in rows),
         compared=len(compared),
-        full=sum(not any(row.short for row in group) for group in compared),
-        within=sum(all((row.ratio or 0.0) <= WITHIN for row in group) for group in compared),
+        full=sum(not row.short for row in compared),
+        within=sum((row.ratio or 0.0) <= WITHIN for row in compared),
         slowest=min((row.faster for row in rows if row.faster is not None and not pointwise(row.network)), default=None),
         separable_seconds=separable,
         pointwise_seconds=others,
@@ -226,6 +225,7 @@ def summary_table(rows: Sequence[Row]) -> Table:
     caption = (
         f"In full: with the published number of seeds and steps. Within: an error of at most {WITHIN} times the published one. "
         f"Speed-up: of a step of a separable network, ours on {_devices(rows)} over the published one on {DEVICE}. Device seconds: compiling and training, all seeds."
+        + "".join(f" Of {problem} no row is compared: {why}." for problem, why in OTHER_EQUATION.items())
     )
     return Table("summary", headings, cells, caption=caption)
 
@@ -278,12 +278,12 @@ def _cells(row: Row) -> list[str]:
     return [
         row.network,
         lattice(None if theirs and theirs.total_points else row.points, row.axes, theirs.total_points if theirs else None),
-        brief(theirs and theirs.relative_l2),
+        brief(theirs and theirs.relative_l2) + (f" ± {theirs.spread:.2g}" if theirs and theirs.spread else ""),
         brief_interval(row.relative_l2),
         brief(row.ratio),
         brief(theirs and theirs.rmse),
         brief(row.rmse and row.rmse.mean),
-        brief(theirs and theirs.ms_per_step),
+        ("≈ " if theirs and theirs.step_ms and not theirs.ms_per_step else "") + brief(theirs and theirs.step_ms),
         brief(row.ms_per_step),
         times(row.faster),
         brief(theirs and theirs.memory_mb),
@@ -344,7 +344,7 @@ COLUMNS: dict[str, Callable[[Row], Any]] = {
     "ratio": lambda row: row.ratio,
     "published_rmse": lambda row: row.published and row.published.rmse,
     "rmse": lambda row: row.rmse and row.rmse.mean,
-    "published_ms_per_step": lambda row: row.published and row.published.ms_per_step,
+    "published_ms_per_step": lambda row: row.published and row.published.step_ms,
     "ms_per_step": lambda row: row.ms_per_step,
     "times_faster": lambda row: row.faster,
     "published_memory_mb": lambda row: row.published and row.published.memory_mb,
@@ -439,6 +439,11 @@ def stale(markdown_file: str | os.PathLike[str], tables: Mapping[str, str]) -> l
     """The names of the places in a document that are not what `tables` (by name) say; a place of no table is one of them."""
     path, text = _document(markdown_file)
     return [n for n, start, end in _parts(path, text) if n not in tables or text[start:end] != _framed(tables[n])]
+
+
+def places(markdown_file: str | os.PathLike[str]) -> list[str]:
+    """The names of the places for tables that a document has."""
+    return [name for name, _, _ in _parts(*_document(markdown_file))]
 
 
 def _document(markdown_file: str | os.PathLike[str]) -> tuple[Path, str]:

@@ -5,6 +5,19 @@ from .files import Damaged, write
 from .folder import Run, read_settings
 from .keeping import keep, keep_record, keep_solution
 from .loading import load
+from .lock import Busy
 from .settings import settings
 
-__all__ = ["Damaged", "Run", "check", "keep", "keep_record", "keep_solution", "load", "read_settings", "settings", "write"]
+__all__ = [
+    "Busy",
+    "Damaged",
+    "Run",
+    "check",
+    "keep",
+    "keep_record",
+    "keep_solution",
+    "load",
+    "read_settings",
+    "settings",
+    "write",
+]

@@ -16,6 +16,10 @@ except ImportError:  # not on Windows: there, two writers are not kept apart
 NAME = ".lock"
 
 
+class Busy(InputError):
+    """Somebody else writes there."""
+
+
 class Lock:
     """Held from its making to `release`. The system lets go of it when its process dies, so that none is ever left behind;
     the file only says who holds it."""
@@ -34,7 +38,7 @@ class Lock:
         except BlockingIOError:
             owner = os.read(file, 64).decode(errors="replace").strip()
             os.close(file)
-            raise InputError(
+            raise Busy(
                 f"out: {owner or 'another process'} is writing the run in {folder}: wait until it has ended, or choose another folder"
             ) from None
         except OSError:  # a file system without locks
