@@ -206,7 +206,13 @@ def _given(problem: Problem) -> list[Given]:
 
 def _field(problem: Problem, term: Term) -> int | None:
     """Which field a condition gives the value of; None if it is about something else, or at other places than faces."""
-    if term.axis is None or term.fixed is not None or term.condition.jump or term.condition.mix != (1.0, 0.0):
+    if (
+        term.axis is None
+        or term.fixed is not None
+        or term.condition.jump
+        or term.where is not None
+        or term.condition.mix != (1.0, 0.0)
+    ):
         return None
     tracer, coordinates, unknowns = problem._example()
     terms: list[Any] = []

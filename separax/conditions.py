@@ -34,6 +34,7 @@ class Condition:
         mix: (a, b): the condition is a·F + b·∂F/∂n with the outward normal n, F being `of`.
         jump: compare the two faces of an axis with each other instead of with a value.
         points: scattered points, of shape (n, axes), instead of faces.
+        where: a function of coordinates by name that is true on the part of the faces, or of a shape's boundary, that is meant.
     """
 
     value: Value = 0.0
@@ -46,6 +47,7 @@ class Condition:
     mix: tuple[float, float] = (1.0, 0.0)
     jump: bool = False
     points: Any = None
+    where: Callable[..., Any] | None = None
 
     def __post_init__(self):
         if finite(f"{self.name}: weight", self.weight) < 0:
@@ -54,6 +56,9 @@ class Condition:
             raise InputError(f'{self.name}: hard must be True, False or "root", got {self.hard!r}')
         for number in self.mix:
             finite(f"{self.name}: a coefficient", number)
+        if self.where is not None and (self.hard or self.jump or self.points is not None):
+            what = "built in" if self.hard else "periodic" if self.jump else "of scattered points"
+            raise InputError(f"{self.name}: where is for a part of faces, and this condition is {what}: leave one of the two out")
 
 
 def Initial(
@@ -80,10 +85,11 @@ def Dirichlet(
     hard: bool | Literal["root"] = False,
     lattice: Any = None,
     name: str = "dirichlet",
+    where: Callable[..., Any] | None = None,
 ) -> Condition:
-    """A value on faces (all of space unless `on` says). `hard=True` builds it into the network, which is exact and usually much
+    """A value on faces (all of space unless `on` says), or on the part of them `where` a function is true. `hard=True` builds it into the network, which is exact and usually much
     more accurate than a penalty: zero, a number, or a smooth function of coordinates."""
-    return Condition(value, on, of, weight, name, hard, lattice)
+    return Condition(value, on, of, weight, name, hard, lattice, where=where)
 
 
 def Neumann(
@@ -94,9 +100,10 @@ def Neumann(
     weight: float = 1.0,
     lattice: Any = None,
     name: str = "neumann",
+    where: Callable[..., Any] | None = None,
 ) -> Condition:
     """The derivative along the outward normal on faces: u.x on "x+", -u.x on "x-"."""
-    return Condition(value, on, of, weight, name, False, lattice, mix=(0.0, 1.0))
+    return Condition(value, on, of, weight, name, False, lattice, mix=(0.0, 1.0), where=where)
 
 
 def Robin(
@@ -109,9 +116,10 @@ def Robin(
     weight: float = 1.0,
     lattice: Any = None,
     name: str = "robin",
+    where: Callable[..., Any] | None = None,
 ) -> Condition:
     """a·u + b·∂u/∂n = value on faces, n the outward normal."""
-    return Condition(value, on, of, weight, name, False, lattice, mix=(a, b))
+    return Condition(value, on, of, weight, name, False, lattice, mix=(a, b), where=where)
 
 
 def Periodic(

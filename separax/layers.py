@@ -20,6 +20,7 @@ from .normal import Normal, normal
 from .sources import Place
 
 SMALLEST = 1e-12  # of features that are told apart, as a part of the largest
+APART = 1e-6  # the same of features that are taken one after the other
 TINY = 1e-300
 
 
@@ -71,15 +72,23 @@ class Layers:
         return found
 
     def basis(self, params: Array) -> Basis:
-        """Features may be nearly the same function: combinations that are not are found by a singular value decomposition, and
-        those that rounding cannot tell from zero left out. Where there is a core, the combinations are those that are orthogonal to
-        the factors as they are: within the factors' span the core can do it all."""
+        """Orthonormal combinations of features. Polynomials are taken one after the other, so that the first combinations are slow functions
+        and what a condition asks of these is not lost beside the derivatives of fast ones. Features of a network may be nearly the
+        same function: combinations that are not are found by a singular value decomposition, and those that rounding cannot tell from zero
+        left out. Where there is a core, the combinations are those that are orthogonal to the factors as they are: within the
+        factors' span the core can do it all."""
 
         def one(features: Array) -> Array:
             _, sizes, turned = jnp.linalg.svd(features, full_matrices=True)
             sizes = jnp.pad(sizes, (0, features.shape[1] - len(sizes)))
             kept = sizes > SMALLEST * sizes[0]
-            return jnp.where(kept, turned.T / jnp.where(kept, sizes, 1.0), 0.0)
+            mixed = jnp.where(kept, turned.T / jnp.where(kept, sizes, 1.0), 0.0)
+            if features.shape[0] < features.shape[1]:
+                return mixed
+            upper, each = jnp.linalg.qr(features, mode="r"), jnp.eye(features.shape[1], dtype=features.dtype)
+            apart = jnp.min(jnp.abs(jnp.diagonal(upper))) > APART * sizes[0]
+            ordered = jax.scipy.linalg.solve_triangular(jnp.where(apart, upper, each), each)
+            return jnp.where(apart, ordered, mixed)
 
         def beside(features: Array, basis: Array, coefficients: Array) -> Array:
             within = basis.T @ (features.T @ (features @ coefficients))

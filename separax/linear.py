@@ -158,7 +158,7 @@ def joined(linears: Sequence[Linear]) -> Linear:
 def parts(loss: Loss, number: int, place: Place, source: Source, known: Known) -> list[Array]:
     """What is left of the residuals (0) or of a condition (from 1 on), each value times the root of what it counts."""
     if number == 0:
-        expressions = loss.problem.expressions(source, known.coordinates(place), known.unknowns)
+        expressions = loss.problem.expressions(source, loss.told(known, place), known.unknowns)
         made = [loss.residual(name, e, source, place) for name, e in expressions.items()]
     else:
         made = loss.parts(loss.problem.terms[number - 1], place, source, known)

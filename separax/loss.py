@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -125,20 +127,30 @@ class Loss:
         if not term.boundary or shape is None:
             return None
         most = max(self.counts[axis] for axis in shape.axes)
-        count = min(8 * most if len(shape.axes) < 3 else most**2, MOST_BOUNDARY)
+        others = math.prod(
+            n for axis, n in self.counts.items() if axis not in shape.axes
+        )  # the boundary extends along these, too
+        count = min(others * (8 * most if len(shape.axes) < 3 else most**2), MOST_BOUNDARY)
         fixed = self.sampler.every is None
         return shape.draw(
             None if fixed else jax.random.fold_in(key, 1 + self.problem.terms.index(term)), number, count, self.recipe.dtype
         )
 
-    def _inside(self, place: Place, values: Array) -> Array:
-        """Values whose mean square over a place is that over its part inside the problem's shape; all of its boundary is."""
+    def told(self, known: Known, place: Place) -> dict[str, Array]:
+        """The coordinates of a place, as the functions of the problem are told them."""
+        found, shape = known.coordinates(place), self.problem.shape
+        return found if shape is None or _on_boundary(place) else shape.told(found)
+
+    def _inside(self, place: Place, values: Array, where: Array | None = None) -> Array:
+        """Values whose mean square over a place is that over its part inside the problem's shape (all of its boundary is), and over that
+        `where` something is true."""
         shape = self.problem.shape
-        if shape is None or (isinstance(place, Points) and place.normals is not None):
+        masks = [] if shape is None or _on_boundary(place) else [shape.mask(place.arrays())]
+        masks += [] if where is None else [where]
+        if not masks:
             return values
-        mask = jnp.broadcast_to(shape.mask(place.arrays()), values.shape)
+        mask = jnp.broadcast_to(functools.reduce(jnp.logical_and, masks), values.shape)
         share = place.mean(mask.astype(values.dtype))
-        # zero before it is squared: what is nan outside has then no gradient either
         return jnp.where(mask, values, 0.0) / jnp.sqrt(jnp.maximum(share, 1e-12))
 
     @property
@@ -153,7 +165,7 @@ class Loss:
         """The unweighted terms, in the order of `names`."""
         inside, *others = self.sources(model.network, places)
         known = Known(model.unknowns, given or {})
-        expressions = self.problem.expressions(inside, known.coordinates(places[0]), model.unknowns)
+        expressions = self.problem.expressions(inside, self.told(known, places[0]), model.unknowns)
         found = {name: self.mean_square(name, e, inside, places[0], known) for name, e in expressions.items()}
         return self._stacked(found | self._conditions(places, others, known))
 
@@ -165,7 +177,7 @@ class Loss:
         inside, *others = self.sources(model.network, places)
         known = Known(model.unknowns, given)
         place, number = places[0], self.recipe.causal.number(self.counts[TIME])
-        expressions = self.problem.expressions(inside, known.coordinates(place), model.unknowns)
+        expressions = self.problem.expressions(inside, self.told(known, place), model.unknowns)
         squares = {name: self.residual(name, e, inside, place).values ** 2 for name, e in expressions.items()}
         owner = causal.slices(place.coordinates[place.axes.index(TIME)], self.problem.box[TIME], number)
         factors = dict(zip(self.names, self.weights))
@@ -267,7 +279,7 @@ class Loss:
 
     def _squares(self, term: Term, place: Place, source: Source, known: Known) -> list[Square] | None:
         """A condition on faces as squares of sums of products, whose means add up to its term; None if it is no such thing."""
-        if not self._squarable(source, place):
+        if term.where is not None or not self._squarable(source, place):
             return None
         assert isinstance(source, SeparableSource)
         assert isinstance(place, Lattice)
@@ -303,7 +315,7 @@ class Loss:
 
     def parts(self, term: Term, place: Place, source: Source, known: Known) -> list[Part]:
         """What a condition leaves, at the points of its place: two parts where a jump is asked for, else one."""
-        coordinates = known.coordinates(place)
+        coordinates = self.told(known, place)
         field = term.operator(self.problem.field_map(source), coordinates, known.unknowns)
         if term.condition.jump:
             along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
@@ -314,7 +326,8 @@ class Loss:
             values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name).astype(source.dtype)
         if normal_part:
             values = values + normal_part * self._normal_derivative(term, field, place)
-        left = self._inside(place, values - self._target(term, coordinates, known))
+        where = None if term.where is None else term.where(known.coordinates(place))
+        left = self._inside(place, values - self._target(term, coordinates, known), where)
         return [Part(term.name, place, left, float(max(1, len(term.sides))))]
 
     def _normal_derivative(self, term: Term, field: Field, place: Place) -> Array:
@@ -348,6 +361,11 @@ class Loss:
             place.axes, tuple(c[:half] for c in place.coordinates), None if place.weights is None else place.weights[:half]
         )
         return Part(term.name, lower, values[half:] - values[:half], 1.0)
+
+
+def _on_boundary(place: Place) -> bool:
+    """Whether a place is on the boundary of a shape: only these points have normals."""
+    return isinstance(place, Points) and place.normals is not None
 
 
 def _add(found: dict[str, Array], name: str, mean: Array) -> None:

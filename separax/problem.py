@@ -162,6 +162,7 @@ class Problem:
             for term in self.terms:
                 values += [values_of(term.operator(fields, c, k), tracer.shape, term.name)]
                 values += [term.value(c, k)] if term.fixed is None else []
+                values += [] if term.where is None else [term.where(c)]
             values += [given.value(c) for given in self.given if given.value is not None]
             return [*values, *([] if self.shape is None else [self.shape.mask(c)])]
 
@@ -292,6 +293,7 @@ class Problem:
         """The same problem on a part of the interval of time; its terms stay those of the whole."""
         part = copy.copy(self)
         part.box = Box(**{axis: (float(start), float(end)) if axis == "t" else self.box[axis] for axis in self.box.axes})
+        part.shape = None if self.shape is None else self.shape.along(part.box)
         return part
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ axes' pieces by nᵢ², which add up to one, gives every crossing the area A |n�
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -55,8 +56,15 @@ class Shape:
             raise InputError(f"inside must return true or false, or a signed distance; got numbers of type {kind.dtype}")
         self.signed = not jnp.issubdtype(kind.dtype, jnp.bool_)
         self._size = 0.0  # of a signed distance in the box, against which its rounding is seen
-        self._found: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # the boundary, once it was asked for
+        self.within: dict[str, float] = {}  # a point inside
         self._check()
+
+    def along(self, box: Box) -> Shape:
+        """The same in another box, which differs along axes that the shape does not depend on."""
+        other = copy.copy(self)
+        other.box = box
+        return other
 
     def _call(self, coordinates: Mapping[str, Any]) -> Any:
         return call(self.inside, self._names, coordinates, "inside")
@@ -93,11 +101,19 @@ class Shape:
                 f"inside holds everywhere in {self.box!r}: leave it out, or make the box the bounding box of a smaller shape"
             )
 
+        self.within = dict(zip(self.axes, map(float, points[found][0])))
+
+    def told(self, coordinates: Mapping[str, Array]) -> dict[str, Array]:
+        """Coordinates as functions of a problem are told them: points outside are one inside. What a function makes of them counts nothing,
+        but were it infinite, the gradient of what does count would be no number."""
+        mask = self.mask(coordinates)
+        return dict(coordinates) | {a: jnp.where(mask, coordinates[a], self.within[a]) for a in self.axes}
+
     # --- the boundary ----------------------------------------------------------------------------------------
 
     def boundary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Points (n, axes) on the boundary, their outward normals (n, axes), and the area that each stands for (n,)."""
-        if self._found is None:
+        if not self._found:
             dimension = len(self.axes)
             lines = LINES.get(dimension, max(4, int(MOST_NODES ** (1 / dimension))))
             crossings = [self._crossings(i, lines) for i in range(dimension)]
@@ -108,8 +124,8 @@ class Shape:
             area = section * np.abs(normals[np.arange(len(points)), along])
             kept = area > 1e-3 * section  # a line that grazes the surface says nothing about it
             order = _along_a_curve(points[kept], np.array([self.box[a] for a in self.axes]))
-            self._found = points[kept][order], normals[kept][order], area[kept][order]
-        return self._found
+            self._found.append((points[kept][order], normals[kept][order], area[kept][order]))
+        return self._found[0]
 
     def _crossings(self, axis: int, lines: int) -> tuple[np.ndarray, float]:
         """Where the grid lines along one axis enter or leave the shape, and the cross-section of a line."""

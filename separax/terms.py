@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,8 @@ from .shapes import BOUNDARY
 if TYPE_CHECKING:
     from .problem import Problem
 
+ALONG = 33  # points per axis of a face at which it is looked whether a condition is there at all
+
 
 @dataclass(frozen=True, eq=False)
 class Term:
@@ -35,6 +37,7 @@ class Term:
     fixed: Lattice | Points | None  # where the values of an array lie
     needs: frozenset[Key] = field(default=frozenset())
     boundary: bool = False
+    where: Callable[[Mapping[str, Array]], Array] | None = None  # true on the part of its place that counts
 
 
 class Resolver:
@@ -171,16 +174,53 @@ class Resolver:
                     )
                 found.append(Term(condition, name, None, "", operator, lambda c, k, v=values: v, points, needs))
                 continue
-            if self._on_boundary(condition):
-                found.append(self._boundary_term(condition, name, operator))
             faces = self._faces(condition)
+            where = self._where(condition, name, faces)
+            if self._on_boundary(condition):
+                found.append(replace(self._boundary_term(condition, name, operator), where=where))
             for axis, sides in faces.items():
                 if condition.jump:
                     check_both(name, axis, sides)
                 needs, _ = self._trace_operator(condition, operator, axis)
                 value, fixed = self._value(replace(condition, name=name), faces, axis, sides)
-                found.append(Term(condition, name, axis, sides, operator, value, fixed, needs))
+                found.append(Term(condition, name, axis, sides, operator, value, fixed, needs, where=where))
         return tuple(found)
+
+    def _where(self, condition: Condition, name: str, faces: Mapping[str, str]) -> Callable[[Mapping[str, Array]], Array] | None:
+        """The function that tells which part of its faces a condition is on; refused if that is none."""
+        if condition.where is None:
+            return None
+        where, argument = condition.where, f"{name}: where"
+        if not callable(where):
+            raise InputError(f"{argument} must be a function of coordinates, got {where!r}: write where=lambda x, y: x > 0")
+        names = parameters(where, {"coordinate": self.box.axes}, argument)
+
+        def evaluate(c: Mapping[str, Any]) -> Array:
+            return as_array(call(where, names, c, argument), argument)
+
+        seen = []
+        for place in self._samples(faces, self._on_boundary(condition)):
+            found = evaluate(place)
+            if found.dtype != bool:
+                raise InputError(
+                    f"{argument} must be true or false, got numbers of type {found.dtype}: write where=lambda x, y: x > 0"
+                )
+            seen.append(bool(jnp.any(found)))
+        if not any(seen):
+            places = [*(["the boundary"] if self._on_boundary(condition) else []), *(a + s for a, s in faces.items())]
+            raise InputError(f"{argument} is true nowhere on {listed(places)}: check it and the box")
+        return evaluate
+
+    def _samples(self, faces: Mapping[str, str], boundary: bool) -> Iterator[dict[str, Array]]:
+        """Coordinates on every face, and on the boundary of the shape."""
+        line = {axis: jnp.linspace(*self.box[axis], ALONG) for axis in self.box.axes}
+        for axis, sides in faces.items():
+            ends = [jnp.asarray(self.box.ends(axis, sides)) if a == axis else line[a] for a in self.box.axes]
+            yield dict(zip(self.box.axes, jnp.meshgrid(*ends, indexing="ij", sparse=True)))
+        if boundary and self.shape is not None:
+            points = self.shape.boundary()[0]
+            own = {axis: jnp.asarray(points[:, i]) for i, axis in enumerate(self.shape.axes)}
+            yield {axis: own.get(axis, jnp.resize(line[axis], (len(points),))) for axis in self.box.axes}
 
     def _check_inside_shape(self, points: Points, argument: str) -> None:
         if self.shape is None:

@@ -12,10 +12,12 @@ from scipy.special import ellipe
 
 import separax as sx
 from separax import shapes
+from separax.loss import Loss
 from separax.shapes import Shape
 
 SQUARE = sx.Box(x=(-1, 1), y=(-1, 1))
 CUBE = sx.Box(x=(-1, 1), y=(-1, 1), z=(-1, 1))
+TIMED = sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1))
 TINY = sx.SPINN(rank=3, width=8, depth=2, body="mlp")
 POINTWISE = sx.PINN(width=8, depth=2, body="mlp")
 NETWORKS = pytest.mark.parametrize("network", [TINY, POINTWISE], ids=["separable", "pointwise"])
@@ -496,14 +498,124 @@ def test_the_fingerprint_knows_the_shape():
     assert len(set(prints)) == len(prints)
 
 
+# --- parts of a boundary, windows of time, what is infinite outside ------------------------------------------------
+
+
+def solved(problem, functions, points, **options):
+    """Solved for on a rule of quadrature, with a coefficient for every product."""
+    ranks = dict.fromkeys(problem.box.axes, functions)
+    network = sx.SPINN(rank=ranks, depth=0, functions=functions, merge="tucker")
+    how = sx.Recipe(network, points, optimiser=sx.Solve(6), sampler=sx.GaussLegendre(), precision="float64")
+    return sx.solve(problem, how, progress=False, **options)
+
+
+def test_a_condition_on_a_part_of_a_face_counts_there_alone():
+    """x is zero on the lower half of x+ only as far as it is asked to be."""
+    problem = sx.Problem(
+        SQUARE,
+        lambda u: u.xx + u.yy,
+        [
+            sx.Dirichlet(lambda y: y, on="x+", where=lambda y: y > 0),
+            sx.Neumann(lambda y: 3 * y, on="x+", where=lambda x, y: (y <= 0) & (x > 0), name="below"),
+        ],
+    )
+    for network in (TINY, POINTWISE):
+        terms, (_, face, _) = exact_terms(problem, recipe(network), [[(1.0, power(1), power(2))]])  # u = x y²
+        y = np.asarray(face.arrays()["y"]).ravel()
+        above, below = y[y > 0], y[y <= 0]
+        assert terms["dirichlet"] == pytest.approx(np.mean((above**2 - above) ** 2), rel=1e-12)
+        if network is TINY:  # scattered points are drawn for each condition
+            assert terms["below"] == pytest.approx(np.mean((below**2 - 3 * below) ** 2), rel=1e-12)
+
+
+def test_a_wall_that_is_held_in_part_and_free_in_part():
+    """u = x + y² - x² on a square whose lower wall is held for x < 0 and has its slope given for the rest."""
+    exact = lambda x, y: x + y**2 - x**2  # noqa: E731
+    problem = sx.Problem(
+        SQUARE,
+        lambda u: u.xx + u.yy,
+        [
+            sx.Dirichlet(exact, on=["x", "y+"]),
+            sx.Dirichlet(exact, on="y-", where=lambda x: x < 0),
+            sx.Neumann(2, on="y-", where=lambda x: x >= 0),
+        ],
+        reference=exact,
+    )
+    assert solved(problem, 5, 12).relative_l2() < 1e-10
+
+
+def test_a_half_disc_with_a_mirror():
+    """-Δu = 1 with u = 0 on the arc and no slope across the cut, which is a part of the boundary, too."""
+    problem = sx.Problem(
+        sx.Box(x=(0, 1), y=(-1, 1)),
+        lambda u: -u.xx - u.yy - 1,
+        [sx.Dirichlet(0, where=lambda x: x > 0), sx.Neumann(0, on="x-")],
+        inside=disc,
+        reference=lambda x, y: (1 - x**2 - y**2) / 4,
+    )
+    assert solved(problem, 5, 16).relative_l2() < 1e-10
+
+
+def test_a_ring_with_a_slope_on_one_of_its_circles():
+    """u = x² - y²: its values on the outer circle, its slope towards the middle on the inner one."""
+    exact = lambda x, y: x**2 - y**2  # noqa: E731
+    problem = sx.Problem(
+        SQUARE,
+        lambda u: u.xx + u.yy,
+        [
+            sx.Dirichlet(exact, where=lambda x, y: x**2 + y**2 > 0.4),
+            sx.Neumann(lambda x, y: -2 * exact(x, y) / 0.4, where=lambda x, y: x**2 + y**2 < 0.4),
+        ],
+        inside=annulus,
+        reference=exact,
+    )
+    assert solved(problem, 5, 16).relative_l2() < 1e-10
+
+
+def timed(t, x, y):
+    return jnp.exp(-t) * x
+
+
+@pytest.mark.usefixtures("coarse")
+def test_windows_of_time_on_a_shape_have_boundaries_of_their_own():
+    problem = sx.Problem(
+        TIMED,
+        lambda u, t, x: u.t - u.xx - u.yy + jnp.exp(-t) * x,
+        [sx.Initial(timed), sx.Dirichlet(timed)],
+        inside=disc,
+        reference=timed,
+    )
+    found = solved(problem, 5, 8, windows=2)
+    assert max(window.relative_l2() for window in found.windows) < 1e-5
+
+
+def test_the_boundary_of_a_shape_over_time_has_points_for_both():
+    how = recipe(TINY, points={"t": 7, "x": 10, "y": 9})
+    problem = sx.Problem(TIMED, lambda u: u.t - u.xx, [sx.Initial(0), sx.Dirichlet(0)], inside=disc)
+    places = Loss(problem, how).draw(jax.random.key(0), jnp.array(0))
+    assert places[2].shape == (7 * 8 * 10,)
+
+
+@pytest.mark.usefixtures("coarse")
+@NETWORKS
+def test_what_is_infinite_outside_leaves_the_gradient_finite(network):
+    """u / r² in a ring whose hole has a point of the lattice at r = 0."""
+    problem = sx.Problem(
+        SQUARE,
+        lambda u, x, y: u.xx + u.yy - u / (x**2 + y**2),
+        [sx.Dirichlet(1.0), sx.Condition(0, on="y-", of=lambda u, x: u / x)],
+        inside=annulus,
+    )
+    how = sx.Recipe(network, 9, 5, sampler=sx.GaussLegendre())
+    found = sx.solve(problem, how, progress=False)
+    assert np.all(np.isfinite(found.history.total))
+
+
 # --- bad input ---------------------------------------------------------------------------------------------------
 
 
 def problem(*conditions, inside=disc, box=SQUARE, **options):
     return sx.Problem(box, poisson, conditions, inside=inside, **options)
-
-
-TIMED = sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1))
 
 
 @pytest.mark.parametrize(
@@ -539,6 +651,12 @@ TIMED = sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1))
         (lambda: problem(sx.Periodic()), ["periodic", "shape depends on every axis", "leave it out"]),
         (lambda: problem(sx.Periodic("x")), ["periodic", "on='x'", "shape depends on x", "leave it out"]),
         (lambda: problem(sx.Periodic("y", hard=False)), ["periodic", "on='y'", "shape depends on y"]),
+        (lambda: problem(sx.Dirichlet(0, where=3)), ["dirichlet: where must be a function of coordinates", "got 3"]),
+        (lambda: problem(sx.Dirichlet(0, where=lambda x: x)), ["dirichlet: where must be true or false", "float"]),
+        (lambda: problem(sx.Dirichlet(0, where=lambda x: x > 2)), ["dirichlet: where is true nowhere on the boundary"]),
+        (lambda: problem(sx.Neumann(0, on="x-", where=lambda y: y > 2)), ["neumann: where is true nowhere on x-"]),
+        (lambda: problem(sx.Dirichlet(0, where=lambda q: q > 0)), ["dirichlet: where", "'q'"]),
+        (lambda: problem(sx.Dirichlet(0, on="x-", hard=True, where=lambda y: y > 0), inside=None), ["where", "built in"]),
         (lambda: problem(sx.Periodic("boundary")), ["periodic", "no opposite side", "on='y'"]),
     ],
 )  # fmt: skip

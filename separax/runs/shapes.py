@@ -42,7 +42,8 @@ class SampledShape(Shape):
         self.signed = table.dtype != bool
         sizes = np.abs(table) if self.signed else np.zeros(1)
         self._size = float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
-        self._found = None
+        self._found = []
+        self.within = {}  # nothing is solved in it
 
     def _call(self, coordinates: Mapping[str, Any]) -> Array:
         table = jnp.asarray(self._table)
