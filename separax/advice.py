@@ -20,24 +20,27 @@ CLEARLY = 1e-2  # of what a condition asks for: missed by more than that, it is 
 SAME = 0.9  # of what a condition was missed by on the level before: not less, as far as more functions go
 SEEN = 3  # levels, before a rate is made of them
 ROUNDING = 1e-11  # of the residual: what float64 leaves where second derivatives are taken
+ENOUGH = 1e-4  # of a solution that the last functions of an axis still change: they suffice
 MUCH = 0.1  # of the largest value that is asked for
 ALONG = 7  # points per axis at which conditions are compared
 
 
-def contradicted(levels: Sequence[Level]) -> bool:
-    """Whether conditions are clearly missed, and by as much as on the level before: nothing meets all of them. While less is left of the
-    residual as a whole, functions are still wanted: a steep source that they cannot follow yet makes a solve miss its conditions, too."""
+def contradicted(problem: Problem, levels: Sequence[Level]) -> bool:
+    """Whether conditions are clearly missed, and by as much as on the level before, though functions suffice: nothing meets all of them.
+    Where they do not suffice yet, or less is left of the residual as a whole, more are wanted: what a solve cannot follow makes it
+    miss its conditions, too."""
     if len(levels) < 2 or levels[-1].left <= SAME * levels[-2].left:
         return False
-    now = unmet(levels[-1])
-    return bool(now) and all(missed > SAME * levels[-2].missed[name] for name, missed in now.items())
+    now = unmet(problem, levels[-1])
+    same = bool(now) and all(missed > SAME * levels[-2].missed[name] for name, missed in now.items())
+    return same and (max(levels[-1].tails.values()) < ENOUGH or bool(disagreements(problem)))
 
 
 def hopeless(problem: Problem, levels: Sequence[Level], tolerance: float, more: int) -> bool:
     """Whether `more` levels will not do either: conditions jump where faces meet, or contradict each other everywhere; only rounding is
     left; or at the rate so far the tolerance is out of reach."""
     last = levels[-1]
-    if contradicted(levels) or (unmet(last) and any(d.jump for d in disagreements(problem))):
+    if contradicted(problem, levels) or (unmet(problem, last) and any(d.jump for d in disagreements(problem))):
         return True
     if len(levels) > 1 and last.left < ROUNDING and last.left > levels[-2].left / 2:
         return True
@@ -47,15 +50,45 @@ def hopeless(problem: Problem, levels: Sequence[Level], tolerance: float, more: 
     return last.estimate * rate**more > tolerance
 
 
-def unmet(level: Level) -> dict[str, float]:
-    return {name: missed for name, missed in level.missed.items() if missed > CLEARLY}
+def unmet(problem: Problem, level: Level) -> dict[str, float]:
+    """The conditions that are clearly missed, and how far. Measurements are no conditions: noise is always missed."""
+    return {name: missed for name, missed in level.missed.items() if missed > CLEARLY and name not in _measured(problem)}
 
 
-def of_family(problem: Problem, dimensions: int) -> str:
-    missing = _missing(problem) or ["An initial or boundary condition is missing"]
-    return (
+def _measured(problem: Problem) -> set[str]:
+    return {term.name for term in problem.terms if term.condition.points is not None}
+
+
+def of_data(problem: Problem, level: Level) -> list[str]:
+    """Of measurements that a solution is not near to."""
+    return [
+        f"{name!r} is missed by {100 * missed:.2g} % of its size: it has noise of that size, or is of another equation. What that does to"
+        " the solution is not in the estimate"
+        for name, missed in level.missed.items()
+        if missed > CLEARLY and name in _measured(problem)
+    ]
+
+
+def lacking(problem: Problem) -> bool:
+    """Whether the conditions are fewer than the derivatives ask for: a family of solutions is then no surprise."""
+    return bool(_missing(problem))
+
+
+def of_family(problem: Problem, dimensions: int, left: float = 0.0) -> str:
+    said = (
         f"the conditions leave a family of solutions of {dimensions} dimension{'s' * (dimensions > 1)} at least (as far as these"
-        f" functions can tell): this is one of them. {'. '.join(missing)}"
+        " functions can tell): this is one of them. "
+    )
+    if missing := _missing(problem):
+        return said + ". ".join(missing)
+    if left > CLEARLY:
+        return (
+            f"this may be no solution: {100 * left:.2g} % of the residual is left, and there are changes of it that would hardly be felt. The solve"
+            " has gone astray, or a condition is missing. A shorter interval of time helps (windows=…), or a network: sx.Recipe()"
+        )
+    return (
+        said
+        + "An initial or boundary condition is missing; or the solve has gone astray, which a shorter interval of time would tell"
     )
 
 
@@ -109,27 +142,29 @@ def of_levels(problem: Problem, levels: Sequence[Level], tolerance: float) -> li
     """Why the tolerance is not met, and what would help."""
     last = levels[-1]
     said = f"the error is estimated to be {last.estimate:.0e}, not below the tolerance of {tolerance:g}"
-    if contradicted(levels):
-        said = "no solution meets all conditions: this one misses them least, and the error has no meaning"
-    return [said, of_conditions(problem, last) or limit(last)]
+    if contradicted(problem, levels):
+        said = "no solution was found that meets all conditions: this one misses them least, and the error has no meaning"
+    noise = of_data(problem, last)
+    conditions = of_conditions(problem, last)
+    return [said, *([conditions] if conditions else []), *noise, *([] if conditions or noise else [limit(last)])]
 
 
 def of_solve(problem: Problem, level: Level, family: int) -> tuple[str, ...]:
     """The same of a solve by a recipe, which has no tolerance."""
     if family:
-        return (of_family(problem, family),)
+        return (of_family(problem, family, level.left),)
     said = f"{100 * level.left:.2g} % of the residual is left, and an estimated error of {level.estimate:.0e}"
-    return said, of_conditions(problem, level) or limit(level)
+    return said, *(of_data(problem, level) or [of_conditions(problem, level) or limit(level)])
 
 
 def of_conditions(problem: Problem, level: Level) -> str | None:
-    if not (now := unmet(level)):
+    if not (now := unmet(problem, level)):
         return None
     contradictions = disagreements(problem)
     why = (
         "They contradict each other: " + "; ".join(d.words for d in contradictions)
         if contradictions
-        else "They may contradict each other or the equation, or jump or bend where polynomials cannot follow"
+        else "They may contradict each other or the equation, or the solution jumps, bends or has a layer that polynomials cannot follow"
     )
     named = ", ".join(f"{name!r} by {100 * missed:.2g} %" for name, missed in now.items())
     return f"not all conditions are met: missed are {named} of what is asked for. {why}"
@@ -140,10 +175,16 @@ def limit(level: Level) -> str:
     if level.left < ROUNDING:
         return "rounding is the limit: what is left of the residual is all that float64 can tell; ask for less"
     worst = max(level.tails, key=level.tails.__getitem__)
-    if level.tails[worst] < level.products and level.rank < min(level.functions.values()):
+    several = len(level.functions) > 1  # along one axis there is but one product
+    if several and level.tails[worst] < level.products and level.rank < min(level.functions.values()):
         return (
             f"the number of products is the limit: {level.rank} of them are too few, while the functions of every axis suffice."
             f" More would help: SPINN(rank={2 * level.rank}, …)"
+        )
+    if level.tails[worst] < ENOUGH * level.estimate:
+        return (
+            "the functions suffice, and still the residual is not small enough: its terms may be of very different sizes. Units in which axes and"
+            " fields are of size one help, or weights: sx.Dirichlet(…, weight=1e4)"
         )
     functions = {a: 2 * n if level.tails[a] > 0.1 * level.tails[worst] else n for a, n in level.functions.items()}
     return (
@@ -188,6 +229,17 @@ def disagreements(problem: Problem) -> list[Disagreement]:
             words = f"{one.name!r} and {other.name!r} differ by {apart:.2g} at {where}"
             found.append(Disagreement(words, one.axis != other.axis and apart > MUCH * size))
     return found
+
+
+def given_values(problem: Problem) -> list[float] | None:
+    """The mean of what conditions say each field is; None if they do not say it of all, or something is built in."""
+    if problem.given or any(any(walls) for walls in problem.walls) or problem.periodic:
+        return None
+    each = [
+        [float(np.mean(_values(problem, one, {}))) for one in _given(problem) if one.field == c]
+        for c in range(len(problem.fields))
+    ]
+    return [float(np.mean(some)) for some in each] if all(each) else None
 
 
 def _given(problem: Problem) -> list[Given]:

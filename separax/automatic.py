@@ -20,7 +20,7 @@ from jaxtyping import Array
 from . import advice
 from .estimate import Estimate, estimated
 from .layers import block_sizes
-from .levels import ALL, STEPS, Level, begun, recipe_for, refined
+from .levels import ALL, STEPS, Level, begun, constants, recipe_for, refined
 from .loss import Loss
 from .networks import SeparableNetwork
 from .problem import Problem
@@ -57,7 +57,10 @@ def automatic(
     if started is not None:  # the last level that is kept, once more from where it ended
         again = levels.pop()
         functions, rank = again.functions, again.rank
+    elif dimension == 1 and (values := advice.given_values(problem)) is not None:
+        started = constants(problem, recipe_for(problem, functions, rank, merge), values)
     words: list[str] = []
+    seen = 0  # levels in a row with a family of solutions
     while True:
         number = len(levels)
         recipe = recipe_for(problem, functions, rank, merge)
@@ -74,16 +77,18 @@ def automatic(
         found.levels, found.estimate = tuple(levels), estimate.error
         if run is not None:
             _keep(run, found, session.state, done + session.step)
-        if estimate.family:
-            words.append(advice.of_family(problem, estimate.family))
+        more = LEVELS - len(levels)
+        finer = _finer(problem, levels[-1], tolerance, merge)
+        # what a solve that is far off, or has too few functions, does not feel need not be a family of solutions: once more
+        seen = seen + 1 if estimate.family else 0
+        if estimate.family and (advice.lacking(problem) or seen > 1 or not more or finer is None):
+            words.append(advice.of_family(problem, estimate.family, estimate.left))
             break
         if estimate.error <= tolerance or interrupt.asked:
             break
-        more = LEVELS - len(levels)
-        finer = _finer(problem, levels[-1], tolerance, merge)
-        if not more or finer is None or advice.hopeless(problem, levels, tolerance, more):
+        if not more or finer is None or (not estimate.family and advice.hopeless(problem, levels, tolerance, more)):
             words += advice.of_levels(problem, levels, tolerance)
-            if advice.contradicted(levels):
+            if advice.contradicted(problem, levels):
                 found.estimate = math.inf  # there is nothing to be near to
             break
         functions, rank = finer

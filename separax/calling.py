@@ -48,6 +48,10 @@ def call(function: Callable[..., Any], names: Sequence[tuple[str, bool]], pool: 
         ) from error
     except InputError:
         raise
+    except OverflowError as error:
+        raise InputError(
+            f"{argument}: a whole number is too large for an array of whole numbers: write 3e9 instead of 3_000_000_000"
+        ) from error
     except (TypeError, ValueError) as error:
         raise InputError(f"{argument}: {_advice(str(error))}") from error
 
@@ -68,7 +72,10 @@ def as_array(value: Any, argument: str) -> Array:
     try:
         return jnp.asarray(value)
     except (TypeError, ValueError):
-        raise InputError(f"{argument} must return numbers, got {value!r}: return an expression of the coordinates") from None
+        forgotten = "; is a `return` missing?" if value is None else ""
+        raise InputError(
+            f"{argument} must return numbers, got {value!r}{forgotten}: return an expression of the coordinates"
+        ) from None
 
 
 def by_name(result: Any) -> dict[str, Any]:

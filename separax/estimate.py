@@ -40,6 +40,7 @@ from .sources import highest
 
 MODES = 1024  # products of functions, whose matrix is decomposed in a second
 POINTS = 2**14  # inside
+SMALL = 1e-9  # of all fields together: one that is smaller is zero but for rounding
 NOTHING = 1e-10  # the norm of a solution that is zero but for rounding
 LOOSE = 1e3  # a relative error this many times its residual: the solution is not determined
 SAFE = 3.0  # of the estimate against what it leaves out
@@ -93,7 +94,11 @@ def estimated(found: Solution) -> Estimate:
     program = jax.jit(lambda a: evaluated(eqx.combine(a, static))).lower(arrays).compile(ONCE)
     each, own, (fields, *cut), terms = jax.tree.map(np.asarray, program(arrays))
     within = np.broadcast_to(_within(problem, inside), inside.shape)
-    size, *tails = (float(np.linalg.norm(f * within)) for f in (fields, *(other - fields for other in cut)))
+    norms = np.array([[np.linalg.norm(f * within) for f in some] for some in (fields, *(other - fields for other in cut))])
+    # a field counts by its own size, however small it is beside others; but for one that is zero, up to rounding
+    size = float(np.linalg.norm(norms[0]))
+    sizes = np.maximum(norms[0], SMALL * size)
+    tails = np.max(norms[1:] / np.maximum(sizes, TINY), 1)
     now, zero = (dict(zip(loss.names, t)) for t in terms)
     chosen = [_slowest(problem, a, f.shape[-1])[: counts[a]] for a, f in zip(problem.box.axes, own)]
     turns = [_orthonormal(f[..., k], inside, i) for i, (f, k) in enumerate(zip(own, chosen))]
@@ -107,7 +112,8 @@ def estimated(found: Solution) -> Estimate:
         rows.append(np.concatenate([*known, jacobian, left.reshape(-1, 1)], 1))
     total = max(float(loss.weights @ list(zero.values())), TINY)
     pins = _pins(problem, counts)
-    asked = math.sqrt(total) / max(size, TINY)  # what a function as large as the solution has to change
+    # what a function as large as the solution has to change; where nothing is asked for, what smooth functions change at most
+    asked = math.sqrt(total) / max(size, TINY) if total > TINY else max(usual)
     rows.append(np.pad(asked * pins, ((0, 0), (rows[0].shape[1] - 1 - pins.shape[1], 1))))
     matrix = np.concatenate(rows)
     # a row's measure: as much, or what smooth functions change there, if that is less: a source of 1e4 says nothing about a wall
@@ -115,9 +121,10 @@ def estimated(found: Solution) -> Estimate:
     measure = np.repeat(measures, [len(some) for some in rows])
     thirds = {a: math.ceil(2 * n / 3) for a, n in counts.items()}
     last, new = (np.tile(_any_from(counts, first), len(fields)) for first in (thirds, had))
+    owner = np.repeat(np.arange(len(fields)), len(last) // len(fields))
     ahead = matrix.shape[1] - 1 - len(last)
     if problem.shape is not None:
-        jacobian, last, new = _inside(matrix[:, ahead:-1], own, chosen, turns, within)
+        jacobian, last, new, owner = _inside(matrix[:, ahead:-1], own, chosen, turns, within)
         matrix = np.concatenate([matrix[:, :ahead], jacobian, matrix[:, -1:]], 1)
     # columns of unknowns first, so that fields only count for what no unknown can undo; the last functions last
     turn = np.argsort(last, kind="stable")
@@ -129,13 +136,13 @@ def estimated(found: Solution) -> Estimate:
     elif family or size == 0.0:
         error = products = math.inf
     else:
-        error, products = _from(upper, last[turn], new[turn], size, found.best_loss)
+        error, products = _from(upper, last[turn], new[turn], owner[turn], sizes, found.best_loss)
     return Estimate(
         error,
         family,
         products,
-        left=math.sqrt(found.best_loss / total),
-        tails={a: tail / max(size, TINY) for a, tail in zip(problem.box.axes, tails)},
+        left=math.sqrt(found.best_loss / total) if total > TINY else 0.0,
+        tails=dict(zip(problem.box.axes, map(float, tails))),
         missed=_missed(problem, now, zero, size),
     )
 
@@ -151,17 +158,25 @@ def _unfelt(upper: np.ndarray, measure: float) -> int:
     return int(np.sum(measure >= LOOSE * np.asarray(scipy.linalg.svdvals(upper[:number, :number]))))
 
 
-def _from(upper: np.ndarray, last: np.ndarray, new: np.ndarray, size: float, unseen: float) -> tuple[float, float]:
-    """Error and products, from the triangular factor of J and r together; which columns of J are of the last functions, and
-    which of functions that the solution has not; the loss of the solution at points that were not solved on."""
+def _from(
+    upper: np.ndarray, last: np.ndarray, new: np.ndarray, owner: np.ndarray, sizes: np.ndarray, unseen: float
+) -> tuple[float, float]:
+    """Error and products, from the triangular factor of J and r together, of the field that is worst; which columns of J are of the last
+    functions, which of functions that the solution has not, and of which field; the fields' sizes; and the loss of the solution
+    at points that were not solved on."""
     number = upper.shape[1] - 1
     factor, low, high = upper[:number, :number], upper[:number, -1], upper[number:, -1]
     inverse = np.asarray(scipy.linalg.solve_triangular(factor, np.eye(number)))
     # points that were not solved on may show more of what is left
     rest = math.sqrt(max(float(high @ high), unseen - float(low @ low)))
     step = inverse @ low
-    moved = float(np.linalg.norm(step)) + rest * float(np.linalg.norm(inverse[:, last], 2))
-    return max(SAFE * moved / size, ROUNDED), SAFE * float(np.linalg.norm(step[~new])) / size
+    error = products = 0.0
+    for field, size in enumerate(sizes):
+        mine = owner == field
+        moved = np.linalg.norm(step[mine]) + rest * np.linalg.norm(inverse[mine][:, last], 2)
+        error = max(error, float(moved / size))
+        products = max(products, float(np.linalg.norm(step[mine & ~new]) / size))
+    return max(SAFE * error, ROUNDED), SAFE * products
 
 
 def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float], size: float) -> dict[str, float]:
@@ -282,15 +297,16 @@ def _any_from(counts: Mapping[str, int], first: Mapping[str, int]) -> np.ndarray
 
 def _inside(
     jacobian: np.ndarray, own: Any, chosen: Any, turns: Any, within: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The same for combinations of products that are orthonormal in a shape instead of in its box, without those that are hardly seen there.
-    The last are the third that is seen least; none is said to be new."""
-    made, last = [], []
+    The last are the third that is seen least; none is said to be new. And the field of each."""
+    made, last, owner = [], [], []
     for c, block in enumerate(np.split(jacobian, own[0].shape[0], 1)):
         here = _products([f[c, 0][:, k] @ turn[c] for f, k, turn in zip(own, chosen, turns)], False)
         _, sizes, turned = np.linalg.svd(within.reshape(-1, 1) * here, full_matrices=False)
         seen = sizes > FAINT * sizes[0]
         made.append(block @ (turned[seen].T / sizes[seen]))
         last.append(np.arange(seen.sum()) >= math.ceil(2 * seen.sum() / 3))
+        owner.append(np.full(seen.sum(), c))
     found = np.concatenate(last)
-    return np.concatenate(made, 1), found, np.zeros_like(found)
+    return np.concatenate(made, 1), found, np.zeros_like(found), np.concatenate(owner)

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
@@ -78,17 +79,21 @@ class Layers:
         left out. Where there is a core, the combinations are those that are orthogonal to the factors as they are: within the
         factors' span the core can do it all."""
 
-        def one(features: Array) -> Array:
+        def mixed(features: Array, _: Array) -> Array:
             _, sizes, turned = jnp.linalg.svd(features, full_matrices=True)
             sizes = jnp.pad(sizes, (0, features.shape[1] - len(sizes)))
             kept = sizes > SMALLEST * sizes[0]
-            mixed = jnp.where(kept, turned.T / jnp.where(kept, sizes, 1.0), 0.0)
+            return jnp.where(kept, turned.T / jnp.where(kept, sizes, 1.0), 0.0)
+
+        def ordered(features: Array, upper: Array) -> Array:
+            return jax.scipy.linalg.solve_triangular(upper, jnp.eye(features.shape[1], dtype=features.dtype))
+
+        def one(features: Array) -> Array:
             if features.shape[0] < features.shape[1]:
-                return mixed
-            upper, each = jnp.linalg.qr(features, mode="r"), jnp.eye(features.shape[1], dtype=features.dtype)
-            apart = jnp.min(jnp.abs(jnp.diagonal(upper))) > APART * sizes[0]
-            ordered = jax.scipy.linalg.solve_triangular(jnp.where(apart, upper, each), each)
-            return jnp.where(apart, ordered, mixed)
+                return mixed(features, features)
+            upper = jnp.linalg.qr(features, mode="r")
+            sizes = jnp.abs(jnp.diagonal(upper))
+            return lax.cond(jnp.min(sizes) > APART * jnp.max(sizes), ordered, mixed, features, upper)
 
         def beside(features: Array, basis: Array, coefficients: Array) -> Array:
             within = basis.T @ (features.T @ (features @ coefficients))
@@ -97,7 +102,7 @@ class Layers:
 
         network = self._network(params)
         features = self._features(network)
-        made = [jax.vmap(one)(f) for f in features]
+        made = [lax.map(one, f) for f in features]
         if network.merge.core:
             made = [jax.vmap(beside)(*each) for each in zip(features, made, network.coefficients)]
         return tuple(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,19 @@ def refined(problem: Problem, level: Level, tolerance: float, growth: float = 1.
         return functions, 1 if problem.box.dimension == 1 else ALL
     resolved = most < level.products or not short
     return functions, math.ceil(1.5 * level.rank) if resolved else level.rank + 2
+
+
+def constants(problem: Problem, recipe: Recipe, values: Sequence[float]) -> Array:
+    """Parameters of a network along one axis whose fields are these numbers."""
+
+    def parameters() -> Array:
+        model = Model.build(problem, recipe, jax.random.key(0))
+        assert isinstance(model.network, SeparableNetwork)
+        (own,) = (jnp.zeros_like(c).at[:, 0, 0].set(jnp.asarray(values)) for c in model.network.coefficients)
+        return ravel_pytree(eqx.filter(Model(model.network.with_coefficients([own], None), model.unknowns), eqx.is_array))[0]
+
+    with jax.enable_x64(True):
+        return jax.jit(parameters)()
 
 
 def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:

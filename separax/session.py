@@ -24,6 +24,7 @@ from .errors import Diverged, InputError
 from .layers import block_sizes
 from .loss import TIME, Loss, Model
 from .memory import check_fits
+from .optimisers import Solve
 from .problem import Problem
 from .progress import say
 from .report.record import record
@@ -337,9 +338,15 @@ class Session:
         if self.trouble is not None:
             first = out[0] if isinstance(out, Ensemble) else out
             where = f"in {self.run.path}" if self.run else "in this error's .solution"
+            solving = isinstance(self.loss.recipe.optimisers[0], Solve)
+            what = (
+                "A root or a logarithm of a field that is negative at the start? Write the equation for another field, like log u, or train a network:"
+                " sx.solve(problem, sx.Recipe())"
+                if solving
+                else "Try a smaller rate, optimiser=sx.Adam(1e-3), or precision='float64'"
+            )
             raise Diverged(
-                f"{self.trouble}; the best parameters, from step {first.best_step:,}, are {where}."
-                " Try a smaller rate, optimiser=sx.Adam(1e-3), or precision='float64'",
+                f"{self.trouble}; the best parameters, from step {first.best_step:,}, are {where}. {what}",
                 out,
             )
         return out

@@ -249,6 +249,112 @@ def test_a_solution_may_be_zero(hard):
     assert not found.advice
 
 
+def clamped():
+    """A beam under its weight, clamped at both ends."""
+    return sx.Problem(
+        sx.Box(x=(0, 1)), lambda u: u.xxxx - 24, [sx.Dirichlet(0), sx.Neumann(0)], reference=lambda x: x**2 * (1 - x) ** 2
+    )
+
+
+def cantilever():
+    """Held at one end, pulled at the other."""
+    conditions = [
+        sx.Dirichlet(0, on="x-"),
+        sx.Neumann(0, on="x-"),
+        sx.Condition(0, on="x+", of=lambda u: u.xx),
+        sx.Condition(1, on="x+", of=lambda u: u.xxx),
+    ]
+    return sx.Problem(sx.Box(x=(0, 1)), lambda u: u.xxxx, conditions, reference=lambda x: x**3 / 6 - x**2 / 2)
+
+
+def millimetre():
+    exact = lambda x: jnp.sin(jnp.pi * x / 1e-3)  # noqa: E731
+    return sx.Problem(
+        sx.Box(x=(0, 1e-3)), lambda u, x: u.xx + (jnp.pi / 1e-3) ** 2 * exact(x), [sx.Dirichlet(0)], reference=exact
+    )
+
+
+def draining():
+    """Torricelli's tank: the root of a level that is never negative, if one does not begin there."""
+    return sx.Problem(
+        sx.Box(t=(0, 1)), lambda h: h.t + np.sqrt(h), [sx.Initial(4.0)], fields="h", reference=lambda t: (2 - t / 2) ** 2
+    )
+
+
+def ringing():
+    """Thirty oscillations: neither 48 nor 96 functions follow them at all."""
+    return sx.Problem(
+        sx.Box(t=(0, 2 * np.pi)),
+        lambda u: u.tt + 900 * u,
+        [sx.Initial(1.0), sx.Initial(0, of=lambda u: u.t)],
+        reference=lambda t: jnp.cos(30 * t),
+    )
+
+
+@pytest.mark.parametrize("make", [clamped, cantilever, millimetre, draining, ringing])
+def test_what_textbooks_pose_is_solved(make):
+    found = sx.solve(make(), progress=False)
+    assert found.relative_l2() <= found.estimate <= 1e-4
+    assert not found.advice
+
+
+def test_every_field_counts_by_its_own_size():
+    """A trace of something in something large: its error is not small because it is."""
+    trace = lambda x: 1e-4 * jnp.tanh(40 * (x - 0.4))  # noqa: E731
+    slope = lambda x: 4e-3 / jnp.cosh(40 * (x - 0.4)) ** 2  # noqa: E731
+    problem = sx.Problem(
+        sx.Box(x=(0, 1)),
+        lambda a, c, x: {"large": a.xx, "small": c.x - slope(x)},
+        [sx.Dirichlet(300, of="a"), sx.Dirichlet(trace, of="c", on="x-")],
+        fields=("a", "c"),
+        reference={"a": lambda x: 300 + 0 * x, "c": trace},
+    )
+    found = sx.solve(problem, progress=False)
+    assert len(found.levels) > 1
+    assert max(found.relative_l2(field=name) for name in "ac") <= found.estimate <= 1e-4
+
+
+def test_measurements_with_noise_contradict_nothing():
+    draw = np.random.default_rng(0)
+    times = draw.uniform(0, 2, (20, 1))
+    values = np.exp(-1.3 * times[:, 0]) + 0.03 * draw.normal(size=20)
+    problem = sx.Problem(
+        sx.Box(t=(0, 2)),
+        lambda u, rate: u.t + rate * u,
+        [sx.Initial(1.0), sx.Data(times, values)],
+        unknowns={"rate": 0.5},
+        reference=lambda t: jnp.exp(-1.3 * t),
+    )
+    found = sx.solve(problem, progress=False)
+    assert np.isfinite(found.estimate)
+    assert found.relative_l2() < 0.03
+    assert found.unknowns["rate"] == pytest.approx(1.3, abs=0.15)
+    assert "'data' is missed by" in found.advice[-1]
+    assert not any("no solution" in sentence for sentence in found.advice)
+
+
+def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
+    """u'' + π² u = 0 between two zeros: any multiple of sin πx."""
+    problem = sx.Problem(sx.Box(x=(0, 1)), lambda u: u.xx + jnp.pi**2 * u, [sx.Dirichlet(0)])
+    found = sx.solve(problem, progress=False)
+    assert np.isinf(found.estimate)
+    assert "a family of solutions of 1 dimension" in found.advice[0]
+
+
+def test_a_solve_that_has_gone_astray_asks_for_no_condition():
+    """u' = u (1 - u) over a long time: there is nothing missing, and what is found is no solution."""
+    found = sx.solve(sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]), progress=False)
+    assert np.isinf(found.estimate)
+    assert "this may be no solution" in found.advice[0]
+    assert "windows" in found.advice[0]
+
+
+def test_what_is_no_number_at_the_start_is_explained():
+    problem = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.x - np.log(u), [sx.Dirichlet(2.0, on="x-")])
+    with pytest.raises(sx.Diverged, match="A root or a logarithm of a field that is negative at the start"):
+        sx.solve(problem, progress=False)
+
+
 def products(rank):
     """-Δu = f with a solution of three products, by a recipe of `rank`."""
 

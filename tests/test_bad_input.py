@@ -153,6 +153,11 @@ def test_a_residual_that_is_empty_or_has_no_field():
     refused(lambda: problem(lambda t, x: jnp.sin(t) * x), "depends on no field", "expression of u")
 
 
+def test_whole_numbers_that_arrays_cannot_hold():
+    with pytest.raises(sx.InputError, match="residual: a whole number is too large"):
+        sx.Problem(sx.Box(x=(0, 1)), lambda u, x: u.x - x / 3_000_000_000)
+
+
 def test_a_complex_residual():
     refused(lambda: problem(lambda u: 1j * u.t + u.xx), "complex")
 

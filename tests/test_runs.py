@@ -442,6 +442,16 @@ def test_a_solution_outlives_whatever_goes_wrong_while_it_is_kept(tmp_path, monk
     assert "solution.save(folder)" in said
 
 
+def test_what_a_solve_says_of_itself_is_loaded(tmp_path):
+    half = sx.Problem(sx.Box(t=(0, 2)), lambda u: u.tt + u, [sx.Initial(1.0)])
+    whole = sx.Problem(sx.Box(t=(0, 2)), lambda u: u.t + u, [sx.Initial(1.0)])
+    for name, problem in (("half", half), ("whole", whole)):
+        found = sx.solve(problem, out=tmp_path / name, progress=False)
+        kept = sx.load(tmp_path / name)
+        assert (kept.estimate, kept.advice) == (found.estimate, found.advice)
+    assert kept.estimate < 1e-10
+
+
 def test_numbers_of_points_may_come_from_numpy(tmp_path):
     found = solve(tmp_path / "run", how=recipe(steps=2, points={"t": np.int64(5), "x": np.int32(6)}))
     assert sx.load(tmp_path / "run").recipe.points == found.recipe.points

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,6 +67,9 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
                 problems.append(same[0] if same else KeptProblem(about["problem"], kept, arrays, settings["equation"]))
                 found.append(_solution(folder, problems[-1], about, arrays, record, i))
                 found[-1].device = record.get("device", found[-1].device)
+                found[-1].advice = tuple(record.get("advice", ()))
+                if "estimate" in record:  # a record has no infinite numbers
+                    found[-1].estimate = math.inf if record["estimate"] is None else record["estimate"]
     except (KeyError, TypeError, IndexError) as error:  # whole and ours, but of another version that forgot to say so
         raise Damaged(folder / SOLUTION, f"does not hold what it should ({type(error).__name__}: {error})") from error
     out = Ensemble(found) if about["several"] else found[0]
