@@ -27,6 +27,6 @@ ranks)
     reproduce navier-stokes --networks spinn-mod --points 64 --ranks 8,16,32,64,128,256 --seeds 1 --steps 5000 ;;
 baselines)
     reproduce --networks pinn,pinn-mod --baselines timed
-    reproduce diffusion helmholtz klein-gordon --networks pinn,pinn-mod --baselines smallest ;;
+    reproduce diffusion helmholtz klein-gordon klein-gordon-3d --networks pinn,pinn-mod --baselines smallest ;;
 *) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 2 ;;
 esac

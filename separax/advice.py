@@ -101,6 +101,19 @@ def of_gauges(problem: Problem) -> list[str]:
     ]
 
 
+def of_unknowns(free: Sequence[str]) -> list[str]:
+    """Of unknown coefficients that nothing fixes."""
+    if not free:
+        return []
+    if len(free) == 1:
+        return [
+            f"{free[0]} is fixed by nothing: any value would do. More measurements would fix it, where the fields feel it, sx.Data(points, values)"
+        ]
+    return [
+        f"{', '.join(free)} are not all fixed: they can change together and nothing is felt of it. Hold one of them, or measure more, sx.Data(points, values)"
+    ]
+
+
 def _function_of(axes: Sequence[str]) -> str:
     return f"a function of {', '.join(axes)}" if axes else "a constant"
 

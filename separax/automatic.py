@@ -96,7 +96,7 @@ def automatic(
     if not estimate.family and (unsaid := advice.of_start(problem)):
         words.insert(0, unsaid)
         found.estimate = math.inf  # of one among many it says nothing
-    words += advice.of_gauges(problem)
+    words += [*advice.of_unknowns(estimate.free), *advice.of_gauges(problem)]
     for sentence in words:
         say(f"{problem.name}: {sentence}")
     found.advice = tuple(words)

@@ -44,6 +44,7 @@ SMALL = 1e-9  # of all fields together: one that is smaller is zero but for roun
 NOTHING = 1e-10  # the norm of a solution that is zero but for rounding
 LOOSE = 1e3  # a relative error this many times its residual: the solution is not determined
 SAFE = 3.0  # of the estimate against what it leaves out
+UNFELT = 1e-8  # of what u = 0 leaves: what a change of an unknown that is fixed by nothing leaves at most
 ROUNDED = 1e-14  # relative error that rounding may leave in any solution
 TINY = 1e-300
 ONCE: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}  # for a program that runs once
@@ -53,7 +54,8 @@ FAINT = 1e-2  # of a function in a shape, as a part of its size in the box: what
 @dataclass(frozen=True)
 class Estimate:
     """`error`: relative, in L2; infinite where there is a `family` of solutions, of so many dimensions at least. `products`: the part of it
-    that more products of the functions there are would take away. `left`, `tails` and `missed` are those of a `Level`."""
+    that more products of the functions there are would take away. `left`, `tails` and `missed` are those of a `Level`. `free`: unknown
+    coefficients that nothing fixes, each by itself or only together with the others."""
 
     error: float
     family: int
@@ -61,6 +63,7 @@ class Estimate:
     left: float
     tails: dict[str, float]
     missed: dict[str, float]
+    free: tuple[str, ...] = ()
 
 
 def estimated(found: Solution) -> Estimate:
@@ -144,7 +147,20 @@ def estimated(found: Solution) -> Estimate:
         left=math.sqrt(found.best_loss / total) if total > TINY else 0.0,
         tails=dict(zip(problem.box.axes, map(float, tails))),
         missed=_missed(problem, now, zero, size),
+        free=_free(matrix, ahead, {k: float(v) for k, v in found.model.unknowns.items()}, math.sqrt(total)),
     )
+
+
+def _free(matrix: np.ndarray, ahead: int, unknowns: Mapping[str, float], size: float) -> tuple[str, ...]:
+    """The unknowns that may change by as much as they are, if fields may follow, and next to nothing is felt of it."""
+    if not unknowns:
+        return ()
+    fields_first = np.concatenate([matrix[:, ahead:-1], matrix[:, :ahead]], 1)
+    beyond = np.asarray(np.linalg.qr(fields_first, mode="r"))[-ahead:, -ahead:]
+    values = np.array([abs(v) or 1.0 for v in unknowns.values()])
+    _, felt, turned = np.linalg.svd(beyond * values)
+    loose = turned[felt < UNFELT * size]
+    return tuple(name for name, parts in zip(unknowns, np.abs(loose.T)) if np.any(parts > 0.1))
 
 
 def _triangular(matrix: np.ndarray, ahead: int) -> np.ndarray:

@@ -333,6 +333,39 @@ def test_measurements_with_noise_contradict_nothing():
     assert not any("no solution" in sentence for sentence in found.advice)
 
 
+def diffusing(start):
+    data = sx.Data([[0.5, 0.5]], [0.5])
+    return sx.Problem(
+        sx.Box(t=(0, 1), x=(0, 1)),
+        lambda u, kappa: u.t - kappa * u.xx,
+        [sx.Initial(start), sx.Dirichlet(lambda x: x), data],
+        unknowns={"kappa": 0.1},
+    )
+
+
+def stretched(**unknowns):
+    """u'' + a b π² u = 0: only the product of a and b matters."""
+    return sx.Problem(
+        sx.Box(x=(0, 1)),
+        lambda u, a, b: u.xx + a * b * jnp.pi**2 * u,
+        [sx.Dirichlet(0), sx.Data([[0.5]], [1.0])],
+        unknowns=unknowns,
+    )
+
+
+def test_unknowns_that_nothing_fixes_are_named():
+    (words,) = sx.solve(diffusing(lambda x: x), progress=False).advice  # a straight line does not diffuse
+    assert "kappa is fixed by nothing" in words
+    (words,) = sx.solve(stretched(a=0.5, b=1.5), progress=False).advice
+    assert "a, b are not all fixed" in words
+    one = sx.Problem(
+        sx.Box(x=(0, 1)), lambda u, a: u.xx + a * jnp.pi**2 * u, [sx.Dirichlet(0), sx.Data([[0.5]], [1.0])], unknowns={"a": 0.8}
+    )
+    found = sx.solve(one, progress=False)
+    assert found.unknowns["a"] == pytest.approx(1.0, abs=1e-9)
+    assert not found.advice
+
+
 def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
     """u'' + π² u = 0 between two zeros: any multiple of sin πx."""
     problem = sx.Problem(sx.Box(x=(0, 1)), lambda u: u.xx + jnp.pi**2 * u, [sx.Dirichlet(0)])
