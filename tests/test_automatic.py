@@ -291,13 +291,14 @@ def ringing():
     )
 
 
-@pytest.mark.parametrize("make", [clamped, cantilever, millimetre, draining, ringing])
+@pytest.mark.parametrize("make", [clamped, cantilever, millimetre, draining, pytest.param(ringing, marks=pytest.mark.slow)])
 def test_what_textbooks_pose_is_solved(make):
     found = sx.solve(make(), progress=False)
     assert found.relative_l2() <= found.estimate <= 1e-4
     assert not found.advice
 
 
+@pytest.mark.slow
 def test_every_field_counts_by_its_own_size():
     """A trace of something in something large: its error is not small because it is."""
     trace = lambda x: 1e-4 * jnp.tanh(40 * (x - 0.4))  # noqa: E731

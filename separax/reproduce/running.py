@@ -177,11 +177,13 @@ def _diverged(solution: Solution) -> int | None:
 
 def _drawn_again(job: Job, record: Record, folder: Path) -> None:
     """Draws what a process that ended too early did not, where its run is still there."""
+    picture = shown(job, record["axes"], folder / "figures")
+    if picture is None or picture.exists():
+        return
     problem, recipe = job.make()
     asked = settings_of(problem, recipe, job.seeds)
-    picture = shown(job, record["axes"], folder / "figures")
     out = place(job, folder, asked)
-    if picture is None or picture.exists() or asked != record["settings"] or not out.exists():
+    if asked != record["settings"] or not out.exists():
         return
     found = solve(problem, recipe, seed=job.seeds, windows=CATALOGUE[job.problem].windows, out=out, resume=True, progress=False)
     assert isinstance(found, Ensemble)
