@@ -102,7 +102,7 @@ class Layers:
 
         network = self._network(params)
         features = self._features(network)
-        made = [lax.map(one, f) for f in features]
+        made = [jnp.stack([one(each) for each in f]) for f in features]
         if network.merge.core:
             made = [jax.vmap(beside)(*each) for each in zip(features, made, network.coefficients)]
         return tuple(made)
