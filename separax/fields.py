@@ -1,7 +1,7 @@
 """What a residual sees: fields whose partial derivatives read like subscripts, `u.tt - u.xx + u**2`.
 
-A field is a formal linear combination of partial derivatives of the unknowns, plus a part that is already known by
-its values. Adding and scaling keep the combination formal, so a linear operator is merged onto the lattice once,
+A field is a formal linear combination of partial derivatives of the unknowns, plus combinations times functions of some coordinates, plus a
+part that is already known by its values. Adding and scaling keep these formal, so a linear operator is merged onto the lattice once,
 however many terms it has; anything nonlinear makes values. Products of two fields are also remembered as such
 (`Polynomial`), so that whoever can do without their values may. Fields never see a network, only a `Source` of values:
 the same text runs on a separable network over a lattice and on a pointwise one over scattered points.
@@ -26,6 +26,7 @@ from .jets import MAX_ORDER
 
 Key = tuple[int, tuple[int, ...]]  # (component, orders)
 Pair = tuple[Key, Key]
+Varying = tuple[tuple[Array, dict[Key, Any]], ...]  # Σ array · Σ c ∂ᵃu
 
 
 class Source(Protocol):
@@ -36,6 +37,9 @@ class Source(Protocol):
     dtype: Any
 
     def values(self, terms: Mapping[Key, Any]) -> Array: ...
+
+    # A source may also have `takes`, which says of the shape of an array whether to leave its product with a combination to
+    # `weighed(terms, varying)`, the values of Σ terms + Σ array · terms.
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Field:
     functions. Arithmetic and NumPy's functions work on fields, and products can be differentiated too.
     """
 
-    __slots__ = ("_derive", "_known", "_name", "_part", "_source", "_terms")
+    __slots__ = ("_derive", "_name", "_part", "_plain", "_source", "_terms", "_varying")
 
     def __init__(
         self,
@@ -108,9 +112,11 @@ class Field:
         derive: Callable[[str], Field] | None = None,
         name: str = "field",
         part: Polynomial | None = Polynomial(),
+        varying: Varying = (),
     ):
-        self._source, self._terms, self._known, self._derive, self._name = source, dict(terms), known, derive, name
-        self._part = part  # the known part as a polynomial of the unknowns; None: it is something else
+        self._source, self._terms, self._plain, self._derive, self._name = source, dict(terms), known, derive, name
+        self._part = part  # `known` as a polynomial of the unknowns; None: it is something else
+        self._varying = varying
 
     # --- values ------------------------------------------------------------------------------------------------
 
@@ -122,21 +128,30 @@ class Field:
         return self._values()
 
     def _values(self) -> Array:
-        if not self._terms:
+        if not self._terms and not self._varying:
             return jnp.broadcast_to(
-                jnp.asarray(0.0 if self._known is None else self._known, self._source.dtype), self._source.shape
+                jnp.asarray(0.0 if self._plain is None else self._plain, self._source.dtype), self._source.shape
             )
-        values = self._source.values(self._terms)
-        return values if self._known is None else values + self._known
+        values = self._weighed(self._terms) if self._varying else self._source.values(self._terms)
+        return values if self._plain is None else values + self._plain
+
+    def _weighed(self, terms: Mapping[Key, Any]) -> Array:
+        return self._source.weighed(terms, self._varying)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def _formal(self) -> bool:
+        """Whether there is nothing but the formal combination."""
+        return self._plain is None and not self._varying
 
     @property
     def linear(self) -> bool:
         """Whether this is still a formal combination plus something that depends on the coordinates alone."""
-        return self._part is not None and not self._part.terms and not self._part.pairs and bool(self._terms)
+        plain = self._part is not None and not self._part.terms and not self._part.pairs
+        return plain and bool(self._terms) and not self._varying
 
     @property
     def _polynomial(self) -> Polynomial | None:
-        return None if self._part is None else Polynomial(self._terms) + self._part
+        return None if self._part is None or self._varying else Polynomial(self._terms) + self._part
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -147,7 +162,7 @@ class Field:
             orders = "".join(axis * n for axis, n in zip(self._source.axes, key[1]))
             return f"{coefficient}·∂{orders or '⁰'}[{key[0]}]"
 
-        parts = [one(k, c) for k, c in self._terms.items()] + ["values"] * (self._known is not None)
+        parts = [one(k, c) for k, c in self._terms.items()] + ["values"] * (not self._formal)
         return f"Field({' + '.join(parts) or '0'})"
 
     def _compared(self, other: Any) -> Any:
@@ -193,13 +208,13 @@ class Field:
         if too_high := [o for _, o in moved if max(o) > MAX_ORDER]:
             raise DerivativeError(f"{self._name}: order {max(too_high[0])} along one axis is not available: at most {MAX_ORDER}")
         out = Field(self._source, moved, name=self._name)
-        if self._known is None:
+        if self._formal:
             return out
         if self._derive is None:
             raise DerivativeError(
                 f"a derivative of plain values along {listed(orders)} is not known: differentiate the fields before using .value"
             )
-        known, part = None, self._part
+        known, part = None, None if self._varying else self._part
         for axis, order in orders.items():
             for _ in range(order):
                 known = self._derive(axis) if known is None else known.d(**{axis: 1})
@@ -207,7 +222,8 @@ class Field:
         if known is None:  # u.d(x=0) is u
             return self
         # the chain rule gives values alone; the product rule also the formula
-        return out + Field(self._source, known._terms, known._known, known._derive, part=known._part if known._terms else part)
+        part = known._part if known._terms or known._varying else part
+        return out + Field(self._source, known._terms, known._plain, known._derive, part=part, varying=known._varying)
 
     # --- arithmetic --------------------------------------------------------------------------------------------
 
@@ -218,7 +234,8 @@ class Field:
                 terms[key] = terms[key] + sign * coefficient if key in terms else sign * coefficient
             known, derive = _add_known(self, other, sign)
             part = None if self._part is None or other._part is None else self._part + other._part.scaled(sign)
-            return Field(self._source, terms, known, derive, self._name, part)
+            varying = self._varying + _scaled(other._varying, sign)
+            return Field(self._source, terms, known, derive, self._name, part, varying)
         if isinstance(other, numbers.Number) and other == 0:  # sum() starts from 0
             return self
         if _is_array(other):
@@ -250,10 +267,11 @@ class Field:
             return Field(
                 self._source,
                 {k: c * scale for k, c in self._terms.items()},
-                None if self._known is None else self._known * scale,
+                None if self._plain is None else self._plain * scale,
                 derive,
                 self._name,
                 None if self._part is None else self._part.scaled(scale),
+                _scaled(self._varying, scale),
             )
         return _product(self, other)
 
@@ -296,6 +314,12 @@ def _nobody() -> None:
     pass
 
 
+def may_wait(coefficient: tuple[int, ...], lattice: tuple[int, ...]) -> bool:
+    """Whether an array of one shape is a function of some of the coordinates of a lattice only: it may be multiplied before there is one."""
+    within = len(coefficient) == len(lattice) > 1 and all(n in (1, whole) for n, whole in zip(coefficient, lattice))
+    return within and coefficient != lattice
+
+
 def _is_array(value: Any) -> bool:
     return isinstance(value, (numbers.Number, np.ndarray, np.generic, jax.Array))
 
@@ -322,15 +346,21 @@ def _coefficient(source: Source, values: Any) -> Field:
     return Field(source, {}, known, derive, part=Polynomial(plain=known))
 
 
+def _scaled(varying: Varying, scale: Any) -> Varying:
+    return tuple((array, {key: c * scale for key, c in terms.items()}) for array, terms in varying)
+
+
 def _add_known(a: Field, b: Field, sign: float) -> tuple[Array | None, Callable[[str], Field] | None]:
+    """The plain known part of a sum, and the derivatives of all that is not formal in it."""
     ours, theirs = a._derive, b._derive
-    if b._known is None:
-        return a._known, ours
-    if a._known is None:
-        return sign * b._known, None if theirs is None else (lambda axis: sign * theirs(axis))
+    if b._formal:
+        return a._plain, ours
+    known = a._plain if b._plain is None else sign * b._plain if a._plain is None else a._plain + sign * b._plain
+    if a._formal:
+        return known, None if theirs is None else (lambda axis: sign * theirs(axis))
     if ours is None or theirs is None:
-        return a._known + sign * b._known, None
-    return a._known + sign * b._known, lambda axis: ours(axis) + sign * theirs(axis)
+        return known, None
+    return known, lambda axis: ours(axis) + sign * theirs(axis)
 
 
 def _apply(function: Callable[..., Array], *operands: Any) -> Any:
@@ -351,7 +381,7 @@ def _apply(function: Callable[..., Array], *operands: Any) -> Any:
         slopes = [(_apply(partial(i), *fields), field.d(**{axis: 1})) for i, field in enumerate(fields)]
         total = Field(source, {})
         for slope, along in slopes:
-            if along._terms or along._known is not None:
+            if along._terms or not along._formal:
                 total = total + slope * along
         return total
 
@@ -363,13 +393,41 @@ def _apply(function: Callable[..., Array], *operands: Any) -> Any:
 
 
 def _product(a: Field, b: Any) -> Any:
-    """Values and chain rule as of any function; and the formula, where it is still a polynomial."""
+    """Values and chain rule as of any function; and the formula, where it is still a polynomial. A function of some coordinates times
+    derivatives of the unknowns stays what it is where a source can do something with that."""
+    for one, other in ((a, b), (b, a)):
+        if (scaled := _times(one, other)) is not None:
+            return scaled
     out = _apply(lambda v: v * v, a) if a is b else _apply(operator.mul, a, b)
     if out is NotImplemented or out._part is not None:
         return out
     first, second = (f._polynomial if isinstance(f, Field) else None for f in (a, b))
     part = None if first is None or second is None else first.times(second)
-    return Field(out._source, {}, out._known, out._derive, part=part)
+    return Field(out._source, {}, out._plain, out._derive, part=part)
+
+
+def _times(a: Any, b: Any) -> Field | None:
+    """a·b for a field `a` of derivatives of the unknowns, and of an array, or a field of known values, `b`; None if it is no such product, or its
+    source would rather have values."""
+    if not isinstance(a, Field) or not (a._terms or a._varying) or not (isinstance(b, Field) or _is_array(b)):
+        return None
+    field = b if isinstance(b, Field) else _coefficient(a._source, b)
+    plain, part, takes = field._plain, field._part, getattr(a._source, "takes", None)
+    if takes is None or plain is None or part is None or field._terms or part.terms or part.pairs:
+        return None
+    array = plain.reshape((1,) * (len(a._source.shape) - plain.ndim) + plain.shape).astype(a._source.dtype)
+    if not takes(array.shape):
+        return None
+    varying = ((array, a._terms),) if a._terms else ()
+    varying += tuple((array * other, terms) for other, terms in a._varying)
+
+    def derive(axis: str) -> Field:
+        along, moved = field.d(**{axis: 1}), a.d(**{axis: 1}) * field
+        return moved if along._formal and not along._terms else moved + along * a
+
+    known = None if a._plain is None else a._plain * array
+    mine = None if a._part is None or a._part.terms or a._part.pairs else a._part.scaled(array)
+    return Field(a._source, {}, known, derive, part=mine, varying=varying)
 
 
 # --- vector helpers -----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from . import causal, faces, quadratic
 from .calling import values_of
 from .domain import Lattice, Points
-from .fields import Field, Key, Source
+from .fields import Field, Key, Polynomial, Source
 from .networks import SPINN, PointwiseNetwork, SeparableNetwork
 from .problem import Problem, Tracer
 from .recipe import TIME, Recipe
@@ -221,8 +221,11 @@ class Loss:
     def _factors(self, name: str, expression: Any, source: Source, place: Lattice, known: Known) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
         to pay."""
-        polynomial = expression._polynomial if isinstance(expression, Field) else None
-        if polynomial is None or not (polynomial.terms or polynomial.pairs) or not self._squarable(source, place):
+        if not isinstance(expression, Field) or expression._part is None or not self._squarable(source, place):
+            return None
+        polynomial, varying = Polynomial(expression._terms) + expression._part, expression._varying
+        of_one = all(sum(n > 1 for n in array.shape) <= 1 for array, _ in varying)
+        if not (polynomial.terms or polynomial.pairs or varying) or not of_one:
             return None
         assert isinstance(source, SeparableSource)
         products = self._known_products(name, place, known) if polynomial.plain is not None else []
@@ -232,7 +235,7 @@ class Loss:
         pairs = quadratic.blocks(polynomial.pairs)
         # what a lattice would cost: a merge of every derivative that is multiplied, and one of the linear part
         used = {key for pair in polynomial.pairs for key in pair}
-        linear = source.columns(polynomial.terms) if polynomial.terms else []
+        linear = source.columns(polynomial.terms, varying) if polynomial.terms or varying else []
         width = linear[0].shape[1] if linear else 0
         inner = width + sum(ranks[component] for component, _ in used)
         number = width + len(products) + sum(block.size(ranks) for block in pairs)
@@ -266,10 +269,10 @@ class Loss:
 
     def _known_products(self, name: str, place: Lattice, known: Known) -> Sequence[Sequence[Array]] | None:
         """The part of a residual that is given by coordinates alone, as a sum of products; None if it is no such sum."""
-        tracer = Tracer(place.axes, place.shape)
+        tracer = Tracer(place.axes, place.shape, waits=True)
 
         def plain(coordinates, unknowns):
-            return self.problem.expressions(tracer, coordinates, unknowns)[name]._polynomial.plain
+            return self.problem.expressions(tracer, coordinates, unknowns)[name]._part.plain
 
         products = separate(plain, known.coordinates(place), known.unknowns, dimension=len(place.axes))
         return None if tracer.opened else products  # an array made from u.value is no source term

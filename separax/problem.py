@@ -18,7 +18,8 @@ from .calling import as_array, by_name, call, fits, parameters, values_of
 from .conditions import Condition
 from .domain import Box
 from .errors import InputError, finite, listed, nearest
-from .fields import Field, Key
+from .fields import Field, Key, Varying, may_wait
+from .separable import add_up
 from .shapes import Shape
 from .terms import Resolver
 
@@ -26,8 +27,9 @@ from .terms import Resolver
 class Tracer:
     """A source of values that only writes down what is asked of it."""
 
-    def __init__(self, axes: tuple[str, ...], shape: tuple[int, ...]):
+    def __init__(self, axes: tuple[str, ...], shape: tuple[int, ...], waits: bool = False):
         self.axes, self.shape, self.dtype = axes, shape, jnp.float32
+        self.waits = waits  # whether it is told of coefficients, as a separable network is
         self.asked: list[dict[Key, float | None]] = []  # combinations; None: a coefficient that is no plain number
         self.opened = False  # whether plain values of a field were handed out
         self.note: Callable[[Mapping[Key, Any]], None] = lambda terms: None
@@ -47,6 +49,12 @@ class Tracer:
         self.asked.append({key: c if isinstance(c, float) else None for key, c in terms.items()})
         self.note(terms)
         return jnp.zeros(self.shape, self.dtype)
+
+    def takes(self, coefficient: tuple[int, ...]) -> bool:
+        return self.waits and may_wait(coefficient, self.shape)
+
+    def weighed(self, terms: Mapping[Key, Any], varying: Varying) -> Array:
+        return add_up([self.values(terms), *(array * self.values(some) for array, some in varying)])
 
 
 class Problem:

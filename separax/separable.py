@@ -13,9 +13,10 @@ import contextlib
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -38,6 +39,7 @@ _of_a_step: ContextVar[lax.Precision] = ContextVar("precision of a step's produc
 
 Orders = tuple[int, ...]  # how often to differentiate along each axis
 Terms = Mapping[Orders, Any]  # a linear differential operator: Σ coefficient · ∂^orders
+Parts = Sequence[tuple["Separable", Terms]]  # the sum of what operators make of several functions
 
 
 @contextlib.contextmanager
@@ -319,30 +321,74 @@ class Once:
         return self._once(tuple(map(id, factors)), factors, lambda: khatri_rao(factors))
 
 
-def merge(parts: Sequence[tuple[Separable, Terms]], once: Once | None = None) -> Array:
+class Weighed(NamedTuple):
+    """An order along an axis, of a term that is multiplied by a function of coordinates: `by` is its number."""
+
+    order: int
+    by: int
+
+
+def merge(parts: Parts, once: Once | None = None, varying: Sequence[tuple[Array, Parts]] = ()) -> Array:
     """Σ over parts of Σ coefficient · ∂^orders u, on the lattice, in one matrix product.
 
     The axes are split into a left and a right group. Terms that share their right factor are added on the left before
     anything is multiplied (or the other way round), so the inner dimension of the product is the rank times the number
     of *distinct* factors on one side: the Laplacian in three axes costs two ranks, not three.
+
+    `varying` are further parts, each multiplied by a function of some coordinates: an array with one dimension per axis, of length one where it is
+    constant. Where those it varies along are all on one side, it is multiplied into that side, and the product stays one.
     """
     once = once or Once()
-    parts = [(u, terms) for u, terms in parts if terms]
-    shape = parts[0][0].shape
+    shape = (parts or varying[0][1])[0][0].shape
     if len(shape) == 1:
-        return add_up(jnp.sum(_add(u, terms), axis=1) for u, terms in parts)
-    split = best_split(shape, [(u.rank, tuple(terms)) for u, terms in parts])
+        return add_up(jnp.sum(_add(u, terms), axis=1) * c for c, some in [(1.0, parts), *varying] for u, terms in some if terms)
+    inside, beyond = fitting(shape, [c.shape for c, _ in varying])
+    left_over = [c * merge(some, once) for c, some in (varying[i] for i in beyond)]
+    together = _together(parts, [(i, *varying[i]) for i in inside])
+    return add_up([*([_merged(together, once, {i: varying[i][0] for i in inside})] if together else []), *left_over])
+
+
+def _together(parts: Parts, varying: Sequence[tuple[int, Array, Parts]]) -> list[tuple[Separable, dict[Any, Any]]]:
+    """All terms of a function, so that they share what they can; those with a coefficient, which come with its number, have a mark."""
+    whole: dict[int, tuple[Separable, dict[Any, Any]]] = {}
+    for u, terms in [*parts, *((u, _marked(some, c.shape, i)) for i, c, each in varying for u, some in each)]:
+        known = whole.setdefault(id(u), (u, {}))[1]
+        known |= {orders: known[orders] + c if orders in known else c for orders, c in terms.items()}
+    return [(u, terms) for u, terms in whole.values() if terms]
+
+
+def fitting(shape: tuple[int, ...], coefficients: Sequence[tuple[int, ...]]) -> tuple[list[int], list[int]]:
+    """Which coefficients, of these shapes, go into one side of a product, all cut at one place; and which are left."""
+    along = [{i for i, n in enumerate(one) if n > 1} for one in coefficients]
+
+    def inside(split: int) -> list[int]:
+        return [k for k, axes in enumerate(along) if all(i < split for i in axes) or all(i >= split for i in axes)]
+
+    most = max((inside(s) for s in cuts(shape)), key=len)
+    return most, [k for k in range(len(along)) if k not in most]
+
+
+def _marked(terms: Terms, shape: tuple[int, ...], by: int) -> dict[Any, Any]:
+    """The terms, with a mark on the first axis along which their coefficient varies."""
+    first = next((i for i, n in enumerate(shape) if n > 1), 0)
+    return {(*o[:first], Weighed(o[first], by), *o[first + 1 :]): c for o, c in terms.items()}
+
+
+def _merged(parts: Sequence[tuple[Separable, Mapping[Any, Any]]], once: Once, coefficients: Mapping[int, Array]) -> Array:
+    shape = parts[0][0].shape
+    marks = [{i for i, n in enumerate(c.shape) if n > 1} for c in coefficients.values()]
+    split = best_split(shape, [(u.rank, tuple(terms)) for u, terms in parts], marks)
     left, right = [], []
     for u, terms in parts:
         heads, tails = group(terms, split)
         if len(tails) <= len(heads):
             for tail, by_head in tails.items():
-                left.append(_side(once, u, 0, split, by_head))
-                right.append(_side(once, u, split, len(shape), {tail: 1.0}))
+                left.append(_side(once, u, 0, split, by_head, coefficients))
+                right.append(_side(once, u, split, len(shape), {tail: 1.0}, coefficients))
         else:
             for head, by_tail in heads.items():
-                left.append(_side(once, u, 0, split, {head: 1.0}))
-                right.append(_side(once, u, split, len(shape), by_tail))
+                left.append(_side(once, u, 0, split, {head: 1.0}, coefficients))
+                right.append(_side(once, u, split, len(shape), by_tail, coefficients))
     return across(jnp.concatenate(left, 1), jnp.concatenate(right, 1)).reshape(shape)
 
 
@@ -370,10 +416,18 @@ def group(terms: Terms, split: int) -> tuple[dict[Orders, dict[Orders, Any]], di
     return heads, tails
 
 
-def best_split(shape: tuple[int, ...], parts: Sequence[tuple[int, Sequence[Orders]]]) -> int:
-    """Where to cut the axes in two: the least work among the cuts whose larger side stays near the smallest possible."""
+def cuts(shape: tuple[int, ...]) -> dict[int, tuple[int, int]]:
+    """Where to cut the axes in two, and the sizes of the sides: of all cuts those whose larger side stays near the smallest possible."""
     sides = {s: (math.prod(shape[:s]), math.prod(shape[s:])) for s in range(1, len(shape))}
     smallest = min(max(pair) for pair in sides.values())
+    return {s: pair for s, pair in sides.items() if max(pair) <= 2 * smallest}
+
+
+def best_split(
+    shape: tuple[int, ...], parts: Sequence[tuple[int, Sequence[Orders]]], whole: Sequence[Collection[int]] = ()
+) -> int:
+    """The cut of the least work among those that leave each group of axes in `whole` on one side."""
+    sides = cuts(shape)
 
     def work(split: int) -> float:
         total = 0.0
@@ -384,19 +438,32 @@ def best_split(shape: tuple[int, ...], parts: Sequence[tuple[int, Sequence[Order
             total += rank * (blocks * (math.prod(shape) + sum(sides[split])) + built)
         return total
 
-    return min((s for s in sides if max(sides[s]) <= 2 * smallest), key=lambda s: (work(s), -s))
+    allowed = [s for s in sides if all(len({i < s for i in axes}) <= 1 for axes in whole)]
+    return min(allowed, key=lambda s: (work(s), -s))
 
 
-def _side(once: Once, u: Separable, start: int, stop: int, terms: Mapping[Orders, Any]) -> Array:
-    """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`."""
+def _side(
+    once: Once, u: Separable, start: int, stop: int, terms: Mapping[Any, Any], varying: Mapping[int, Array] = MappingProxyType({})
+) -> Array:
+    """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`, times what varies along them."""
     products: list[Array] = []
-    for orders, coefficient in terms.items():
-        jets = u.jets[start:stop]
-        small = min(range(len(jets)), key=lambda i: jets[i].shape[1])  # scaling the smallest factor costs the least
-        factors = [
-            once.scaled(jet, order, coefficient if i == small else 1.0) for i, (jet, order) in enumerate(zip(jets, orders))
-        ]
-        products.append(once.product(factors))
+    jets = u.jets[start:stop]
+    small = min(range(len(jets)), key=lambda i: jets[i].shape[1])  # scaling the smallest factor costs the least
+    for marked, scale in terms.items():
+        functions = [varying[o.by] for o in marked if isinstance(o, Weighed)]
+        orders = [o.order if isinstance(o, Weighed) else o for o in marked]
+        factors = [once.scaled(jet, order, scale if i == small else 1.0) for i, (jet, order) in enumerate(zip(jets, orders))]
+        for function in functions:
+            along = [i for i, n in enumerate(function.shape[start:stop]) if n > 1]
+            if len(along) <= 1:
+                one = along[0] if along else 0
+                factors[one] = factors[one] * function.reshape(-1, 1)
+        made = once.product(factors)
+        for function in functions:
+            here = function.shape[start:stop]
+            if sum(n > 1 for n in here) > 1:
+                made = made * jnp.broadcast_to(function.reshape(here), [jet.shape[1] for jet in jets]).reshape(-1, 1)
+        products.append(made)
     return add_up(products)
 
 
@@ -412,19 +479,27 @@ def merge_at_points(parts: Sequence[tuple[Separable, Terms]]) -> Array:
     return add_up(jnp.sum(_add(u, terms), axis=1) for u, terms in parts if terms)
 
 
-def columns(parts: Sequence[tuple[Separable, Terms]], once: Once | None = None) -> list[Array]:
-    """Per axis, factors (points, columns) whose products add up to Σ coefficient · ∂^orders u.
+def columns(parts: Parts, once: Once | None = None, varying: Sequence[tuple[Array, Parts]] = ()) -> list[Array]:
+    """Per axis, factors (points, columns) whose products add up to Σ coefficient · ∂^orders u. `varying` are further parts, each multiplied by a
+    function of one coordinate, as in `merge`.
 
     Terms that differ along a single axis are one set of columns: f″g + fg″ + fg = (f″ + f) g + f g″.
     """
     once = once or Once()
-    axes: list[list[Array]] = [[] for _ in parts[0][0].axes]
-    for u, terms in parts:
-        together = min((_by_others(terms, axis) for axis in range(len(axes))), key=len) if terms else {}
-        for (axis, others), along in together.items():
+    coefficients = dict(enumerate(c for c, _ in varying))
+    together = _together(parts, [(i, c, some) for i, (c, some) in enumerate(varying)])
+    axes: list[list[Array]] = [[] for _ in together[0][0].axes]
+
+    def factor(jet: Array, marked: Any, scale: Any) -> Array:
+        if not isinstance(marked, Weighed):
+            return once.scaled(jet, marked, scale)
+        return once.scaled(jet, marked.order, scale) * coefficients[marked.by].reshape(-1, 1)
+
+    for u, terms in together:
+        for (axis, others), along in min((_by_others(terms, axis) for axis in range(len(axes))), key=len).items():
             for i, jet in enumerate(u.jets):
                 of = along if i == axis else {others[i]: 1.0}
-                axes[i].append(add_up(once.scaled(jet, order, c) for order, c in of.items()))
+                axes[i].append(add_up(factor(jet, order, c) for order, c in of.items()))
     return [jnp.concatenate(blocks, 1) for blocks in axes]
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from .devices import current
 from .domain import Lattice, Points, flatten
-from .fields import Key, Source
+from .fields import Key, Source, Varying, may_wait
 from .networks import PointwiseNetwork, SeparableNetwork
 from .networks.pointwise import Orders, Sum
 from .separable import Once, Separable, add_up, columns, in_tf32, merge, merge_at_points, merge_each
@@ -74,9 +74,9 @@ class SeparableSource:
         """The terms by component."""
         return [(u, {o: c for (i, o), c in terms.items() if i == k}) for k, u in enumerate(self.components)]
 
-    def columns(self, terms: Mapping[Key, Any]) -> list[Array]:
-        """Per axis, factors (points, columns) whose products add up to the terms."""
-        return columns(self.parts(terms), self.once)
+    def columns(self, terms: Mapping[Key, Any], varying: Varying = ()) -> list[Array]:
+        """Per axis, factors (points, columns) whose products add up to the terms, and to those times functions of one coordinate."""
+        return columns(self.parts(terms), self.once, [(c, self.parts(some)) for c, some in varying])
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
         if self.together is not None and self.together.pays and self.together.keys >= set(terms):
@@ -89,6 +89,16 @@ class SeparableSource:
         if key is not None:
             self._made[key] = values
         return values
+
+    def takes(self, coefficient: tuple[int, ...]) -> bool:
+        return isinstance(self.place, Lattice) and may_wait(coefficient, self.shape)
+
+    def weighed(self, terms: Mapping[Key, Any], varying: Varying) -> Array:
+        """Σ terms + Σ array · terms, in one product as far as the arrays allow."""
+        wanted = {key for _, some in [(None, terms), *varying] for key in some}
+        if self.together is not None and self.together.pays and self.together.keys >= wanted:
+            return add_up([*([self.values(terms)] if terms else []), *(c * self.values(some) for c, some in varying)])
+        return merge(self.parts(terms), self.once, [(c, self.parts(some)) for c, some in varying])
 
 
 class PointwiseSource:

@@ -124,7 +124,7 @@ class Resolver:
 
         def run(c, k):
             result = operator(self.field_map(tracer), c, k)
-            plain.append(dict(result._terms) if isinstance(result, Field) and result._known is None else None)
+            plain.append(dict(result._terms) if isinstance(result, Field) and result._formal else None)
             values_of(result, tracer.shape, f"{condition.name}: of")
             if axis is not None and (condition.mix[1] or condition.jump):
                 if not condition.mix[0] and not condition.jump:

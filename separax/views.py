@@ -290,7 +290,7 @@ class View:
 
 
 def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[str], shape: Shape | None) -> Array:
-    formal = isinstance(expression, Field) and expression.linear and expression._known is None
+    formal = isinstance(expression, Field) and expression.linear and expression._formal
     if isinstance(source, SeparableSource) and formal and shape is None:
         factors = (c[None] for c in columns(source.parts(expression._terms)))
         left = Separable(lattice.axes, factors, lattice.weights).integral(*gone)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from separax.fields import may_wait
 from separax.loss import Loss
 
 # One-dimensional functions f(x, n): the n-th derivative at x.
@@ -48,6 +49,18 @@ class Exact:
         for coefficient, *factors in self.components[component]:
             total = total + coefficient * math.prod(f(x, n) for f, x, n in zip(factors, self.coordinates, orders))
         return total
+
+
+class Weighing(Exact):
+    """One that wants to know of coefficients before they are multiplied."""
+
+    def takes(self, coefficient):
+        return may_wait(coefficient, self.shape)
+
+    def weighed(self, terms, varying):
+        self.calls.append((dict(terms), [dict(some) for _, some in varying]))
+        every = [(1.0, terms), *varying]
+        return jnp.asarray(sum(array * c * self.derivative(*key) for array, some in every for key, c in some.items()))
 
 
 def exact_terms(problem, recipe, components, unknowns=None, loss=Loss):

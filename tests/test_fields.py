@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import Exact, growth, one, power, wave
+from exact import Exact, Weighing, growth, one, power, wave
 
 import separax as sx
 
@@ -20,16 +20,16 @@ def _double():
         yield
 
 
-@pytest.fixture(params=["lattice", "points"])
+@pytest.fixture(params=["lattice", "weighing", "points"])
 def place(request):
-    if request.param == "lattice":
+    if request.param != "points":
         return sx.Lattice(x=XS, y=YS)
     return sx.Points(("x", "y"), (XS, np.linspace(-1, 1, 7)))
 
 
 @pytest.fixture
-def source(place):
-    return Exact(place, [U, V])
+def source(place, request):
+    return (Weighing if "weighing" in request.node.callspec.id else Exact)(place, [U, V])
 
 
 def fields(source):
@@ -270,8 +270,34 @@ def test_a_coefficient_is_constant_along_other_axes(source, place):
     close((x * u).y, np.asarray(x) * source.derivative(0, (0, 1)))
 
 
-def test_the_derivative_of_a_coefficient_is_refused_with_advice():
-    source = Exact(sx.Lattice(x=XS, y=YS), [U])
+def test_coefficients_wait_for_all_that_is_added():
+    source = Weighing(sx.Lattice(x=XS, y=YS), [U, V])
+    u, v = fields(source)
+    x, y = XS[:, None], YS[None, :]
+    found = 2 * (x * (u.x + y * v) - u / 4) - y * u.y + x
+    assert source.calls == []
+    assert not found.linear
+    f, g = parts(source, 0), parts(source, 1)
+    close(found, 2 * (x * (f["x"] + y * g[""]) - f[""] / 4) - y * f["y"] + x)
+    assert source.calls[-1] == ({(0, (0, 0)): -0.5}, [{(0, (1, 0)): 2.0}, {(1, (0, 0)): 2.0}, {(0, (0, 1)): -1.0}])
+
+
+def test_products_with_coefficients_obey_the_product_rule(place, source):
+    u, v = fields(source)
+    x, y = (np.asarray(place.arrays()[axis]) for axis in "xy")
+    f, g = parts(source, 0), parts(source, 1)
+    close((y * u + v).x, y * f["x"] + g["x"])
+    close((y * (u + x)).d(y=0), y * (f[""] + x))
+    close((y * (u * v)).x, y * (f["x"] * g[""] + f[""] * g["x"]))
+    close(((y * u) * v).x, y * (f["x"] * g[""] + f[""] * g["x"]))
+    close(((y * u) ** 2).xx, 2 * y**2 * (f["x"] ** 2 + f[""] * f["xx"]))
+    close((x * (y * u.x)).d(), x * y * f["x"])
+    close((3 * (y * u) / 2 - u).xx, 1.5 * y * f["xx"] - f["xx"])
+
+
+@pytest.mark.parametrize("kind", [Exact, Weighing])
+def test_the_derivative_of_a_coefficient_is_refused_with_advice(kind):
+    source = kind(sx.Lattice(x=XS, y=YS), [U])
     u = sx.Field(source, {(0, (0, 0)): 1.0}, name="u")
     with pytest.raises(sx.DerivativeError, match=r"varies along x.*product rule.*k_x \* u\.x \+ k \* u\.xx"):
         (XS[:, None] * u.x).x  # noqa: B018

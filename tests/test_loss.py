@@ -205,12 +205,21 @@ def linear_equations():
     def system(u, v, x):
         return {"first": u.t - v.x + jnp.tanh(x), "second": v.t - u.x}
 
-    return [wave_equation, sum_of_angles, no_source, coefficient, system]
+    def drift(u, t, x, y):
+        return u.t - (1 + x**2) * u.xx + jnp.sin(y) * u.y + t * (u.x - jnp.cos(x)) + 3 * y * (2 - x * t)
+
+    def only_varying(u, k, x):
+        return jnp.exp(-k * x) * (u.t + k * u)
+
+    def square_and_drift(u, x):
+        return u * u.x + u.t - jnp.cosh(x) * u.xx
+
+    return [wave_equation, sum_of_angles, no_source, coefficient, system, drift, only_varying, square_and_drift]
 
 
 def linear_problem(equation):
     options = {"fields": ("u", "v")} if equation.__name__ == "system" else {}
-    unknowns = {"k": 0.7} if equation.__name__ == "coefficient" else None
+    unknowns = {"k": 0.7} if equation.__name__ in ("coefficient", "only_varying") else None
     return sx.Problem(CUBE, equation, [sx.Initial(0, of=lambda u: u)], unknowns=unknowns, **options)
 
 
@@ -242,13 +251,19 @@ def nonlinear_equations():
     def value_only(u):
         return u.t - u.xx + 2 * u.x.value
 
-    def varying(u, x):
-        return u.t - x * u.xx + u
+    def of_two(u, t, x, y):
+        return u.t - jnp.sin(x * y) * (u.xx - x * u.y) + t * y * u + u.x * (x - y) - t * x
+
+    def of_three(u, t, x, y):
+        return (x + y) * (t * u.t) + y * (u.x * (u.y + x)) - (t * u).x.y
+
+    def of_a_mean(u, x):
+        return u.t - jnp.mean(u.value, axis=(0, 2), keepdims=True) * u.x
 
     def not_separable(u, t, x, y):
         return u.t - u.xx - jnp.sqrt(1 + x**2 + y**2)
 
-    return [by_value, square, value_only, varying, not_separable]
+    return [by_value, square, value_only, of_two, of_three, of_a_mean, not_separable]
 
 
 @pytest.mark.parametrize("equation", nonlinear_equations(), ids=lambda e: e.__name__)

@@ -16,7 +16,18 @@ from numpy.polynomial import Polynomial
 from separax import separable
 from separax.domain import Box, Lattice, quadrature
 from separax.errors import DerivativeError, InputError
-from separax.separable import Separable, best_split, columns, khatri_rao, leibniz, mean_square, merge, merge_at_points, merge_each
+from separax.separable import (
+    Separable,
+    best_split,
+    columns,
+    fitting,
+    khatri_rao,
+    leibniz,
+    mean_square,
+    merge,
+    merge_at_points,
+    merge_each,
+)
 
 AXES = ("t", "x", "y", "z", "a", "b", "c")
 some = settings(max_examples=12, deadline=None)
@@ -306,6 +317,45 @@ def test_merging_each_derivative_is_merging_them_one_by_one(case):
     parts = [(u, orders) for u in us for orders in random_terms(case, 2, 5)]
     for found, (u, orders) in zip(merge_each(parts), parts, strict=True):
         assert_close(found, apply_on_lattice([(u, {orders: 1.0})]))
+
+
+def random_coefficient(case):
+    """A function of some of the coordinates, of none or of all."""
+    kept = case.rng.integers(0, 2, case.dimension)
+    return jnp.asarray(case.rng.standard_normal([n if k else 1 for n, k in zip(case.lengths, kept)]))
+
+
+@some
+@given(cases(least=1, most=5))
+def test_merging_with_coefficients_that_vary_is_multiplying_on_the_lattice(case):
+    us = [random_separable(case, rank, order=2) for rank in case.ranks]
+    plain = [(u, random_terms(case, 2, 3)) for u in us] if case.rng.integers(0, 3) else []
+    varying = [
+        (random_coefficient(case), [(u, random_terms(case, 2, 3)) for u in us[: case.rng.integers(1, 3)]]) for _ in range(3)
+    ]
+    expected = (apply_on_lattice(plain) if plain else 0.0) + sum(np.asarray(c) * apply_on_lattice(some) for c, some in varying)
+    assert_close(merge(plain, varying=varying), expected)
+
+
+def test_a_coefficient_of_all_axes_but_one_goes_into_a_side():
+    """u_t + a(x, y) u_x + b(y) u_y, a product of two ranks: f′ (g h) + f (a g′ h + b g h′)."""
+    lengths, rank = (9, 8, 7), 5
+    case = SimpleNamespace(axes=("t", "x", "y"), lengths=lengths, dimension=3, rng=np.random.default_rng(0))
+    u, a, b = random_separable(case, rank, 1), case.rng.standard_normal((1, 8, 7)), case.rng.standard_normal((1, 1, 7))
+
+    def merged(u, a, b):
+        return merge([(u, {(1, 0, 0): 1.0})], varying=[(a, [(u, {(0, 1, 0): 1.0})]), (b, [(u, {(0, 0, 1): 1.0})])])
+
+    products = [e for e in equations(jax.make_jaxpr(merged)(u, a, b).jaxpr) if e.primitive.name == "dot_general"]
+    ((left, right),) = [[v.aval.shape for v in e.invars] for e in products]
+    assert {left, right} == {(9, 2 * rank), (8 * 7, 2 * rank)}
+
+
+def test_a_coefficient_that_fits_no_side_is_multiplied_on_the_lattice():
+    """a(t, y) beside b(x, y): one cut serves only one of them."""
+    case = SimpleNamespace(axes=("t", "x", "y"), lengths=(4, 5, 6), dimension=3, rng=np.random.default_rng(0))
+    assert fitting(case.lengths, [(4, 1, 6), (1, 5, 6), (1, 5, 1)]) == ([1, 2], [0])
+    assert fitting(case.lengths, [(4, 5, 1), (1, 5, 6), (4, 1, 1)]) in (([0, 2], [1]), ([1, 2], [0]))
 
 
 def test_parts_without_terms_do_not_count():

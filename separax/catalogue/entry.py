@@ -70,6 +70,7 @@ def paper_recipe(
     steps: int = 50_000,
     weights: Mapping[str, float] | None = None,
     averaged: bool = False,
+    precision: str | None = None,
 ) -> Recipe:
     """Adam at 1e-3 for 50,000 steps, 64 points per axis redrawn every 100 steps, all weights 1 unless given.
 
@@ -82,7 +83,7 @@ def paper_recipe(
         all_weights |= {term: all_weights.get(term, 1.0) / n for term, n in faces.items()}
     points = points or (64 if name != "pinn-mod" else 54)
     # TF32 on a GPU for the pointwise ones, which are all products: what JAX does there unless it is told otherwise
-    precision = "float32" if name.startswith("spinn") else "tf32"
+    precision = precision or ("float32" if name.startswith("spinn") else "tf32")
     return Recipe(
         paper_network(name, rank),
         points,

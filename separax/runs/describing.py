@@ -107,9 +107,9 @@ def combinations(solution: Solution) -> tuple[dict[str, Any], list[str]]:
         quantities = problem.quantities(problem.field_map(tracer), arrays, solution.model.unknowns)
         for name in problem.derived:
             field = quantities[name]
-            if isinstance(field, Field) and field._terms and np.ndim(0.0 if field._known is None else field._known) == 0:
+            if isinstance(field, Field) and field._terms and np.ndim(0.0 if field._plain is None else field._plain) == 0:
                 terms = [[component, list(orders), float(c)] for (component, orders), c in field._terms.items()]
-                found[name] = {"terms": terms, "constant": 0.0 if field._known is None else float(field._known)}
+                found[name] = {"terms": terms, "constant": 0.0 if field._plain is None else float(field._plain)}
             elif (formula := formula_of(problem, name, solution.unknowns)) is not None:
                 found[name] = formula.plain() | {"field": isinstance(field, Field)}
     return found, [name for name in problem.derived if name not in found]
