@@ -9,15 +9,16 @@ Every level begins with the solution of the one before (`separax.levels`). The e
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from . import advice
+from . import advice, early
 from .estimate import Estimate, estimated
 from .layers import block_sizes
 from .levels import ALL, STEPS, Level, begun, constants, recipe_for, refined
@@ -38,6 +39,7 @@ MERGES = ("cp", "tucker", "tucker", "cp", "cp", "cp", "cp")  # with four axes a 
 LEVELS = 6
 FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
 MOST = (6_000, 6_000, 60_000, *4 * (6_000,))  # coefficients: with three axes there is no matrix of them
+NEAR = 0.1  # error of a level from which the next one finds its way
 LOOKED = 6_000  # coefficients of a recipe: of more, looking takes longer than solving did
 
 
@@ -61,18 +63,31 @@ def automatic(
         started = constants(problem, recipe_for(problem, functions, rank, merge), values)
     words: list[str] = []
     seen = 0  # levels in a row with a family of solutions
+    astray, off = False, math.inf  # whether early times have to count first, as long as the level before is far off
     while True:
         number = len(levels)
         recipe = recipe_for(problem, functions, rank, merge)
         trainer = Trainer(Loss(problem, recipe))
         check_memory(trainer)
         done = number * STEPS
-        with suited(trainer.loss):
-            session = Session(Programs(trainer), [seed], None, interrupt, Window(problem, 0, 0.0, {}, started))
-            session.go(lambda step, steps, done=done, **now: report(step=done + step, steps=LEVELS * STEPS, **now))
-            found = session.finish()
-            assert isinstance(found, Solution)  # one seed
-            estimate = estimated(found)
+
+        def told(step: int, steps: int, done: int = done, **now: Any) -> None:
+            report(step=done + step, steps=LEVELS * STEPS, **now)
+
+        solve = functools.partial(_solved, trainer, seed, started, told, interrupt)
+        session, found, estimate = solve(early.RATES if astray and off > NEAR else ())
+        if estimate.family and not astray and not advice.lacking(problem) and early.applies(problem) and not interrupt.asked:
+            astray = True  # and so it stays: a finer level goes the same way
+            before = found.timing
+            session, found, estimate = solve(early.RATES)
+            found.timing = dataclasses.replace(
+                found.timing,
+                compile_seconds=found.timing.compile_seconds + before.compile_seconds,
+                train_seconds=found.timing.train_seconds + before.train_seconds,
+            )
+        off = estimate.grown
+        if astray and estimate.grown <= tolerance:
+            estimate = estimate.settled  # its conditions are enough, and what is left of the residual too little to matter
         levels.append(_level(found, estimate))
         found.levels, found.estimate = tuple(levels), estimate.error
         if run is not None:
@@ -81,7 +96,10 @@ def automatic(
         finer = _finer(problem, levels[-1], tolerance, merge)
         # what a solve that is far off, or has too few functions, does not feel need not be a family of solutions: once more
         seen = seen + 1 if estimate.family else 0
-        if estimate.family and (advice.lacking(problem) or seen > 1 or not more or finer is None):
+        known = advice.lacking(problem) or (
+            seen > 1 and not astray
+        )  # what is astray has conditions enough, and grows from little: on
+        if estimate.family and (known or not more or finer is None):
             words.append(advice.of_family(problem, estimate.family, estimate.left))
             break
         if estimate.error <= tolerance or interrupt.asked:
@@ -101,6 +119,30 @@ def automatic(
         say(f"{problem.name}: {sentence}")
     found.advice = tuple(words)
     return found
+
+
+def _solved(
+    trainer: Trainer,
+    seed: int,
+    started: Array | None,
+    report: Callable[..., Any],
+    interrupt: Interrupt,
+    rates: Sequence[float],
+) -> tuple[Session, Solution, Estimate]:
+    """A level, solved at once, or with the weights of early times at these rates, one after the other."""
+    programs, problem = Programs(trainer), trainer.loss.problem
+    spent = 0.0
+    with suited(trainer.loss):
+        for given in early.given(rates, trainer.loss.recipe.dtype):
+            session = Session(programs, [seed], None, interrupt, Window(problem, 0, 0.0, given, started))
+            session.spent += spent
+            session.go(report)
+            started, spent = session.state.best, session.spent
+            if interrupt.asked:
+                break
+        found = session.finish()
+        assert isinstance(found, Solution)  # one seed
+        return session, found, estimated(found)
 
 
 def _finer(problem: Problem, level: Level, tolerance: float, merge: str) -> tuple[dict[str, int], int] | None:

@@ -13,6 +13,7 @@ added to a field by the very form of the equation (`gauges`) is none of these: i
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,8 @@ FAINT = 1e-2  # of a function in a shape, as a part of its size in the box: what
 
 @dataclass(frozen=True)
 class Estimate:
-    """`error`: relative, in L2; infinite where there is a `family` of solutions, of so many dimensions at least. `products`: the part of it
+    """`error`: relative, in L2; infinite where there is a `family` of solutions, of so many dimensions at least. `grown`: what the error would be if that
+    were none, but a solution that grows from little, so that much of it is hardly felt at the start. `products`: the part of it
     that more products of the functions there are would take away. `left`, `tails` and `missed` are those of a `Level`. `free`: unknown
     coefficients that nothing fixes, each by itself or only together with the others."""
 
@@ -64,6 +66,12 @@ class Estimate:
     tails: dict[str, float]
     missed: dict[str, float]
     free: tuple[str, ...] = ()
+    grown: float = math.inf
+
+    @property
+    def settled(self) -> Estimate:
+        """The same, where it is known that there is no family."""
+        return dataclasses.replace(self, error=self.grown, family=0) if self.family else self
 
 
 def estimated(found: Solution) -> Estimate:
@@ -136,10 +144,12 @@ def estimated(found: Solution) -> Estimate:
     family = _unfelt(upper, asked) and _unfelt(_triangular(matrix / measure[:, None], ahead), 1.0)
     if not family and total <= TINY and size < NOTHING:  # u = 0, as nothing asks for anything else
         error, products = ROUNDED, 0.0
-    elif family or size == 0.0:
-        error = products = math.inf
+        grown = error
+    elif size == 0.0:
+        error = grown = products = math.inf
     else:
-        error, products = _from(upper, last[turn], new[turn], owner[turn], sizes, found.best_loss)
+        grown, products = _from(upper, last[turn], new[turn], owner[turn], sizes, found.best_loss)
+        error, products = (math.inf, math.inf) if family else (grown, products)
     return Estimate(
         error,
         family,
@@ -148,6 +158,7 @@ def estimated(found: Solution) -> Estimate:
         tails=dict(zip(problem.box.axes, map(float, tails))),
         missed=_missed(problem, now, zero, size),
         free=_free(matrix, ahead, {k: float(v) for k, v in found.model.unknowns.items()}, math.sqrt(total)),
+        grown=grown,
     )
 
 
@@ -182,6 +193,8 @@ def _from(
     at points that were not solved on."""
     number = upper.shape[1] - 1
     factor, low, high = upper[:number, :number], upper[:number, -1], upper[number:, -1]
+    if not np.all(np.diag(factor)):
+        return math.inf, math.inf
     inverse = np.asarray(scipy.linalg.solve_triangular(factor, np.eye(number)))
     # points that were not solved on may show more of what is left
     rest = math.sqrt(max(float(high @ high), unseen - float(low @ low)))

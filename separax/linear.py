@@ -159,7 +159,7 @@ def parts(loss: Loss, number: int, place: Place, source: Source, known: Known) -
     """What is left of the residuals (0) or of a condition (from 1 on), each value times the root of what it counts."""
     if number == 0:
         expressions = loss.problem.expressions(source, loss.told(known, place), known.unknowns)
-        made = [loss.residual(name, e, source, place) for name, e in expressions.items()]
+        made = [loss.residual(name, e, source, place, known) for name, e in expressions.items()]
     else:
         made = loss.parts(loss.problem.terms[number - 1], place, source, known)
     weights = dict(zip(loss.names, loss.weights.tolist()))

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from . import causal, faces, quadratic
 from .calling import values_of
 from .domain import Lattice, Points
-from .fields import Field, Key, Polynomial, Source
+from .fields import Field, Key, Polynomial, Source, may_wait
 from .networks import SPINN, PointwiseNetwork, SeparableNetwork
 from .problem import Problem, Tracer
 from .recipe import TIME, Recipe
@@ -33,6 +33,7 @@ MOST_BOUNDARY = 8192  # points on the boundary of a shape: each costs a pass of 
 
 Given = Mapping[str, Array]  # what a loss is told besides: START, and values of conditions by their number in `values_name`
 START = "start"  # the instant at which the local time of a window is the first
+EARLY = "early"  # how fast what residuals count falls with time: by exp(-early) over all of it
 
 
 def values_name(term: int) -> str:
@@ -178,7 +179,7 @@ class Loss:
         known = Known(model.unknowns, given)
         place, number = places[0], self.recipe.causal.number(self.counts[TIME])
         expressions = self.problem.expressions(inside, self.told(known, place), model.unknowns)
-        squares = {name: self.residual(name, e, inside, place).values ** 2 for name, e in expressions.items()}
+        squares = {name: self.residual(name, e, inside, place, known).values ** 2 for name, e in expressions.items()}
         owner = causal.slices(place.coordinates[place.axes.index(TIME)], self.problem.box[TIME], number)
         factors = dict(zip(self.names, self.weights))
         losses = add_up(
@@ -213,15 +214,24 @@ class Loss:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
         if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, known)) is not None:
             return mean_square(factors, place.weights).astype(self.recipe.dtype)
-        return place.mean(self.residual(name, expression, source, place).values ** 2)
+        return place.mean(self.residual(name, expression, source, place, known).values ** 2)
 
-    def residual(self, name: str, expression: Any, source: Source, place: Place) -> Part:
-        return Part(name, place, self._inside(place, values_of(expression, source.shape, name).astype(source.dtype)), 1.0)
+    def residual(self, name: str, expression: Any, source: Source, place: Place, known: Known) -> Part:
+        values = self._inside(place, values_of(expression, source.shape, name).astype(source.dtype))
+        if EARLY in known.given:
+            low, high = self.problem.box[TIME]
+            values = values * jnp.exp(-known.given[EARLY] / 2 * (place.arrays()[TIME] - low) / (high - low))
+        return Part(name, place, values, 1.0)
 
     def _factors(self, name: str, expression: Any, source: Source, place: Lattice, known: Known) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
         to pay."""
-        if not isinstance(expression, Field) or expression._part is None or not self._squarable(source, place):
+        if (
+            not isinstance(expression, Field)
+            or expression._part is None
+            or not self._squarable(source, place)
+            or EARLY in known.given
+        ):
             return None
         polynomial, varying = Polynomial(expression._terms) + expression._part, expression._varying
         of_one = all(sum(n > 1 for n in array.shape) <= 1 for array, _ in varying)
@@ -269,7 +279,7 @@ class Loss:
 
     def _known_products(self, name: str, place: Lattice, known: Known) -> Sequence[Sequence[Array]] | None:
         """The part of a residual that is given by coordinates alone, as a sum of products; None if it is no such sum."""
-        tracer = Tracer(place.axes, place.shape, waits=True)
+        tracer = Tracer(place.axes, place.shape, waits=may_wait)
 
         def plain(coordinates, unknowns):
             return self.problem.expressions(tracer, coordinates, unknowns)[name]._part.plain

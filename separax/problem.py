@@ -18,7 +18,7 @@ from .calling import as_array, by_name, call, fits, parameters, values_of
 from .conditions import Condition
 from .domain import Box
 from .errors import InputError, finite, listed, nearest
-from .fields import Field, Key, Varying, may_wait
+from .fields import Field, Key, Varying
 from .separable import add_up
 from .shapes import Shape
 from .terms import Resolver
@@ -27,9 +27,9 @@ from .terms import Resolver
 class Tracer:
     """A source of values that only writes down what is asked of it."""
 
-    def __init__(self, axes: tuple[str, ...], shape: tuple[int, ...], waits: bool = False):
+    def __init__(self, axes: tuple[str, ...], shape: tuple[int, ...], waits: Callable[..., bool] = lambda *shapes: False):
         self.axes, self.shape, self.dtype = axes, shape, jnp.float32
-        self.waits = waits  # whether it is told of coefficients, as a separable network is
+        self.waits = waits  # of which coefficients it is told, as a separable network is: by their shape and the lattice's
         self.asked: list[dict[Key, float | None]] = []  # combinations; None: a coefficient that is no plain number
         self.opened = False  # whether plain values of a field were handed out
         self.note: Callable[[Mapping[Key, Any]], None] = lambda terms: None
@@ -51,7 +51,7 @@ class Tracer:
         return jnp.zeros(self.shape, self.dtype)
 
     def takes(self, coefficient: tuple[int, ...]) -> bool:
-        return self.waits and may_wait(coefficient, self.shape)
+        return self.waits(coefficient, self.shape)
 
     def weighed(self, terms: Mapping[Key, Any], varying: Varying) -> Array:
         return add_up([self.values(terms), *(array * self.values(some) for array, some in varying)])
@@ -63,7 +63,7 @@ class Problem:
     Arguments:
         box: where it holds.
         residual: a function of fields, coordinates and unknown coefficients, by name, that is zero where the equation
-            holds; a dict of such for a system.
+            holds. For a system, a function that returns a dict of such, or a dict of functions.
         conditions: `Initial`, `Dirichlet`, `Neumann`, `Robin`, `Periodic`, `Data`, or `Condition` for anything else.
         fields: the names of the unknown functions.
         reference: the true solution, a function of coordinates by name (for a system a dict of functions, or a
@@ -80,7 +80,7 @@ class Problem:
     def __init__(
         self,
         box: Box,
-        residual: Callable[..., Any],
+        residual: Callable[..., Any] | Mapping[str, Callable[..., Any]],
         conditions: Sequence[Condition] = (),
         *,
         fields: Sequence[str] = ("u",),
@@ -92,8 +92,11 @@ class Problem:
     ):
         if not isinstance(box, Box):
             raise InputError(f"Problem: box must be a Box, got {box!r}: write Box(t=(0, 1), x=(-1, 1))")
-        if not callable(residual):
-            raise InputError(f"Problem: residual must be a function of the fields and coordinates, got {residual!r}")
+        several = isinstance(residual, Mapping)
+        functions = {f"residual[{k!r}]": f for k, f in residual.items()} if several else {"residual": residual}
+        for which, function in functions.items():
+            if not callable(function):
+                raise InputError(f"Problem: {which} must be a function of the fields and coordinates, got {function!r}")
         self.box, self.residual = box, residual
         if not isinstance(fields, (str, Sequence)):
             raise InputError(f"Problem: fields must be names, got {fields!r}: write fields=('u', 'v')")
@@ -107,7 +110,7 @@ class Problem:
         self.reference, self.derived = reference, dict(derived or {})
         self.name = name or getattr(residual, "__name__", "problem").strip("<>")
         self._check_names()
-        self._arguments = parameters(residual, self._pool, "residual")
+        self._functions = {which: (f, parameters(f, self._pool, which)) for which, f in functions.items()}
         if isinstance(conditions, Condition):
             conditions = (conditions,)
         if isinstance(conditions, str) or not isinstance(conditions, Sequence):
@@ -225,8 +228,9 @@ class Problem:
 
     def expressions(self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Any]:
         """The residuals by name, as the user's function returns them: fields, or arrays of the source's shape."""
-        result = call(self.residual, self._arguments, {**self.field_map(source), **coordinates, **unknowns}, "residual")
-        return by_name(result)
+        given = {**self.field_map(source), **coordinates, **unknowns}
+        found = [call(f, names, given, which) for which, (f, names) in self._functions.items()]
+        return by_name(dict(zip(self.residual, found)) if isinstance(self.residual, Mapping) else found[0])
 
     def _example(self) -> tuple[Tracer, dict[str, Any], dict[str, Any]]:
         """A lattice of a different length along each axis, to run functions on without computing anything."""

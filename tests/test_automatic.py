@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.integrate
 from jax.flatten_util import ravel_pytree
 
 import separax as sx
-from separax import advice, session
+from separax import advice, early, session
 from separax.catalogue import find
 from separax.levels import STEPS, begun, recipe_for, values
-from separax.loss import Model
+from separax.loss import EARLY, Loss, Model
 
 
 def travelling():
@@ -375,12 +376,126 @@ def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
     assert "a family of solutions of 1 dimension" in found.advice[0]
 
 
-def test_a_solve_that_has_gone_astray_asks_for_no_condition():
-    """u' = u (1 - u) over a long time: there is nothing missing, and what is found is no solution."""
+def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
+    """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and what is found is no solution."""
+    monkeypatch.setattr(early, "applies", lambda problem: False)
     found = sx.solve(sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]), progress=False)
     assert np.isinf(found.estimate)
     assert "this may be no solution" in found.advice[0]
     assert "windows" in found.advice[0]
+
+
+# --- early times first ----------------------------------------------------------------------------------------------
+
+
+def logistic():
+    """From a hundredth, close to where it would stay."""
+    return sx.Problem(
+        sx.Box(t=(0, 10)),
+        lambda u: u.t - u * (1 - u),
+        [sx.Initial(0.01)],
+        reference=lambda t: 1 / (1 + 99 * jnp.exp(-t)),
+    )
+
+
+def integrated(slopes, start, end):
+    """By a Runge-Kutta method, as functions of t."""
+    found = scipy.integrate.solve_ivp(
+        lambda t, y: slopes(*y), (0, end), start, "DOP853", rtol=1e-11, atol=1e-12, dense_output=True
+    )
+    return [lambda t, i=i: np.asarray(found.sol(np.ravel(t))[i]).reshape(np.shape(t)) for i in range(len(start))]
+
+
+def epidemic():
+    """Both equations as functions of their own."""
+    s, i = integrated(lambda s, i: [-0.5 * s * i, 0.5 * s * i - 0.1 * i], [0.99, 0.01], 60)
+    return sx.Problem(
+        sx.Box(t=(0, 60)),
+        {"healthy": lambda s, i: s.t + 0.5 * s * i, "ill": lambda s, i: i.t - 0.5 * s * i + 0.1 * i},
+        [sx.Initial(0.99, of="s"), sx.Initial(0.01, of="i")],
+        fields=("s", "i"),
+    ), {"s": s, "i": i}
+
+
+def relaxation():
+    """Van der Pol's oscillator, three times around."""
+    (u, _) = integrated(lambda u, v: [v, (1 - u**2) * v - u], [2.0, 0.0], 20)
+    conditions = [sx.Initial(2.0), sx.Initial(0.0, of=lambda u: u.t)]
+    return sx.Problem(sx.Box(t=(0, 20)), lambda u: u.tt - (1 - u**2) * u.t + u, conditions), {"u": u}
+
+
+def pendulum():
+    (u, _) = integrated(lambda u, v: [v, -np.sin(u)], [2.5, 0.0], 20)
+    conditions = [sx.Initial(2.5), sx.Initial(0.0, of=lambda u: u.t)]
+    return sx.Problem(sx.Box(t=(0, 20)), lambda u: u.tt + np.sin(u), conditions), {"u": u}
+
+
+def test_a_start_close_to_an_unstable_state_leaves_it():
+    found = sx.solve(logistic(), progress=False)
+    assert found.relative_l2() < 1e-9
+    assert found.relative_l2() < found.estimate < 1e-9
+    assert not found.advice
+
+
+@pytest.mark.parametrize(
+    "make", [epidemic, pytest.param(relaxation, marks=pytest.mark.slow), pytest.param(pendulum, marks=pytest.mark.slow)]
+)
+def test_long_times_of_nonlinear_equations(make):
+    problem, exact = make()
+    found, t = sx.solve(problem, progress=False), np.linspace(*problem.box["t"], 301)
+    values = found(t=t)
+    for name, function in exact.items():
+        own = values if len(exact) == 1 else values[name]
+        np.testing.assert_allclose(own, function(t), atol=1e-5 * np.max(np.abs(function(t))))
+    assert found.estimate < 1e-4
+    assert not found.advice
+
+
+@pytest.mark.slow
+def test_a_front_that_grows_into_an_unstable_state():
+    """Fisher's equation and its wave, u = (1 + exp((x - ct) / √6))⁻²."""
+
+    def exact(t, x):
+        return (1 + jnp.exp((x - 5 / np.sqrt(6) * t) / np.sqrt(6))) ** -2
+
+    conditions = [sx.Initial(exact), sx.Dirichlet(exact)]
+    box = sx.Box(t=(0, 10), x=(-10, 40))
+    found = sx.solve(sx.Problem(box, lambda u: u.t - u.xx - u * (1 - u), conditions, reference=exact), progress=False)
+    assert found.relative_l2() < found.estimate < 1e-4
+    assert not found.advice
+
+
+def test_where_early_times_may_count_first():
+    def applies(residual, conditions, **options):
+        return early.applies(sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), residual, conditions, **options))
+
+    start = [sx.Initial(lambda x: x), sx.Dirichlet(0)]
+    assert applies(lambda u: u.t - u.xx + u**2, start)
+    assert applies(lambda u: u.t - u.xx + np.sin(u), start)
+    assert applies(lambda u: u.t - u.xx + u.value * u.x, start)
+    assert applies(lambda u, k: u.t - k * u.xx, start, unknowns={"k": 1.0})
+    assert applies(lambda u: u.t - u.xx + u**3, [sx.Initial(lambda x: x, hard=True)])
+    assert not applies(lambda u: u.t - u.xx + u, start)
+    assert not applies(lambda u, x, t: u.t - jnp.sin(x * t) * u.xx + x * u - 1, start)
+    assert not applies(lambda u: u.tt - u.xx + u**2, [sx.Dirichlet(0, on="t"), sx.Dirichlet(0)])  # nothing to go on from
+    assert not applies(lambda u: u.t - u.xx + u**2, [sx.Dirichlet(0)])
+    elsewhere = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + u**2, [sx.Dirichlet(0)])
+    assert not early.applies(elsewhere)
+
+
+def test_what_residuals_count_falls_with_time():
+    """∫ (u_t)² e^(-rate t / T) for u = t over T: (1 - e^-rate) / rate."""
+    box, rate = sx.Box(t=(1, 4)), 3.0
+    problem = sx.Problem(box, lambda u: u.t, [sx.Initial(0.0)])
+    with jax.enable_x64(True):
+        recipe = recipe_for(problem, {"t": 8}, 1)
+        loss, model = Loss(problem, recipe), Model.build(problem, recipe, jax.random.key(0))
+        (coefficients,) = model.network.coefficients
+        line = jnp.zeros_like(coefficients).at[:, 1, 0].set(1.5)  # slope 1
+        places = loss.draw(jax.random.key(0), jnp.zeros((), jnp.int32))
+        given = {EARLY: jnp.asarray(rate)}
+        terms = loss(Model(model.network.with_coefficients([line], None), {}), places, given)
+    assert terms[0] == pytest.approx((1 - np.exp(-rate)) / rate, rel=1e-9)
 
 
 def test_what_is_no_number_at_the_start_is_explained():
