@@ -106,7 +106,9 @@ def test_the_box_is_a_box(box):
 @pytest.mark.parametrize("residual", [None, 3, "u.t - u.xx"])
 def test_the_residual_is_a_function(residual):
     refused(lambda: problem(residual), "residual must be a function", repr(residual))
-    refused(lambda: problem({"heat": lambda u: u.t - u.xx, "rest": residual}), "residual['rest'] must be a function", repr(residual))
+    refused(
+        lambda: problem({"heat": lambda u: u.t - u.xx, "rest": residual}), "residual['rest'] must be a function", repr(residual)
+    )
 
 
 def test_an_unknown_field_or_coordinate():
