@@ -29,7 +29,7 @@ from .progress import say
 from .runs import Run
 from .runs.describing import described
 from .session import Interrupt, Programs, Session, Window, check_memory, suited
-from .solution import Solution
+from .solution import Solution, Timing
 from .training import Trainer, TrainState
 
 TOLERANCE = 1e-4
@@ -78,13 +78,7 @@ def automatic(
         session, found, estimate = solve(early.RATES if astray and off > NEAR else ())
         if estimate.family and not astray and not advice.lacking(problem) and early.applies(problem) and not interrupt.asked:
             astray = True  # and so it stays: a finer level goes the same way
-            before = found.timing
-            session, found, estimate = solve(early.RATES)
-            found.timing = dataclasses.replace(
-                found.timing,
-                compile_seconds=found.timing.compile_seconds + before.compile_seconds,
-                train_seconds=found.timing.train_seconds + before.train_seconds,
-            )
+            session, found, estimate = solve(early.RATES, found.timing)
         off = estimate.grown
         if astray and estimate.grown <= tolerance:
             estimate = estimate.settled  # its conditions are enough, and what is left of the residual too little to matter
@@ -96,10 +90,9 @@ def automatic(
         finer = _finer(problem, levels[-1], tolerance, merge)
         # what a solve that is far off, or has too few functions, does not feel need not be a family of solutions: once more
         seen = seen + 1 if estimate.family else 0
-        known = advice.lacking(problem) or (
-            seen > 1 and not astray
-        )  # what is astray has conditions enough, and grows from little: on
-        if estimate.family and (known or not more or finer is None):
+        # and what was astray has conditions enough, but grows from little: on
+        told_apart = advice.lacking(problem) or (seen > 1 and not astray)
+        if estimate.family and (told_apart or not more or finer is None):
             words.append(advice.of_family(problem, estimate.family, estimate.left))
             break
         if estimate.error <= tolerance or interrupt.asked:
@@ -128,16 +121,18 @@ def _solved(
     report: Callable[..., Any],
     interrupt: Interrupt,
     rates: Sequence[float],
+    before: Timing | None = None,
 ) -> tuple[Session, Solution, Estimate]:
-    """A level, solved at once, or with the weights of early times at these rates, one after the other."""
+    """A level, solved at once, or with the weights of early times at these rates, one after the other; its times come on top of those `before`."""
     programs, problem = Programs(trainer), trainer.loss.problem
-    spent = 0.0
+    compiling, spent = (before.compile_seconds, before.train_seconds) if before else (0.0, 0.0)
     with suited(trainer.loss):
-        for given in early.given(rates, trainer.loss.recipe.dtype):
+        ways = early.given(rates, trainer.loss.recipe.dtype)
+        for number, given in enumerate(ways):
             session = Session(programs, [seed], None, interrupt, Window(problem, 0, 0.0, given, started))
-            session.spent += spent
-            session.go(report)
-            started, spent = session.state.best, session.spent
+            session.compiling, session.spent = compiling, spent
+            session.go(lambda step, number=number, **now: report(step=(number * STEPS + step) // len(ways), **now))
+            started, compiling, spent = session.state.best, session.compiling, session.spent
             if interrupt.asked:
                 break
         found = session.finish()
