@@ -56,6 +56,25 @@ def logistic() -> sx.Problem:
     return sx.Problem(sx.Box(t=(0, 2)), lambda u: u.t - 4 * u * (1 - u), [sx.Initial(0.1)], reference=exact)
 
 
+def growth() -> sx.Problem:
+    """Over a long time, from close to where it would stay."""
+
+    def exact(t):
+        return 1 / (1 + 99 * jnp.exp(-t))
+
+    return sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.01)], reference=exact)
+
+
+def fisher() -> sx.Problem:
+    """A front that grows into an unstable state."""
+
+    def exact(t, x):
+        return (1 + jnp.exp((x - 5 / math.sqrt(6) * t) / math.sqrt(6))) ** -2
+
+    conditions = [sx.Initial(exact), sx.Dirichlet(exact)]
+    return sx.Problem(sx.Box(t=(0, 10), x=(-10, 40)), lambda u: u.t - u.xx - u * (1 - u), conditions, reference=exact)
+
+
 def layer() -> sx.Problem:
     """-ε u'' + u' = 1 with a layer of width ε at x = 1."""
     width = 0.02
@@ -247,7 +266,7 @@ def diffusivity() -> sx.Problem:
 OURS = {
     f.__name__.replace("_", "-"): f
     for f in (
-        logistic, layer, heat, insulated, wave, pulse, kink, burgers, allen_cahn, poisson, poisson_3d, plane_wave, soliton, diffusivity,
+        logistic, growth, fisher, layer, heat, insulated, wave, pulse, kink, burgers, allen_cahn, poisson, poisson_3d, plane_wave, soliton, diffusivity,
     )
 }  # fmt: skip
 CLOSER = {"logistic": 1e-8, "poisson": 1e-6, "wave": 1e-6}  # once more, with this tolerance

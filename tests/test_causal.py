@@ -13,7 +13,7 @@ import separax as sx
 from separax import causal, session
 from separax.domain import flatten
 from separax.errors import InputError
-from separax.loss import Loss, Model
+from separax.loss import Known, Loss, Model
 from separax.reproduce.plan import plan
 from separax.runs.states import States
 
@@ -76,7 +76,7 @@ def prepared(network):
     def squares(params):
         (source, *_) = loss.sources(eqx.combine(params, rest).network, places)
         expressions = loss.problem.expressions(source, places[0].arrays(), {})
-        return loss.residual("along", expressions["along"], source, places[0]).values ** 2
+        return loss.residual("along", expressions["along"], source, places[0], Known({}, {})).values ** 2
 
     return loss, params, lambda params: eqx.combine(params, rest), places, squares
 

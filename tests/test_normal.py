@@ -13,7 +13,7 @@ from numpy.polynomial import chebyshev
 import separax as sx
 from separax import jets
 from separax.jacobian import PLAIN, Plain
-from separax.loss import Loss, Model
+from separax.loss import Known, Loss, Model
 from separax.normal import normal
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -65,13 +65,12 @@ def dense(loss, model, places):
 
     def roots(params):
         found = eqx.combine(whole(params), static)
-        from separax.loss import Known
         from separax.sources import sources
 
         inside, *others = sources(found.network, places, loss.needs)
         known = Known(found.unknowns, {})
         expressions = loss.problem.expressions(inside, known.coordinates(places[0]), found.unknowns)
-        parts = [loss.residual(n, e, inside, places[0]) for n, e in expressions.items()]
+        parts = [loss.residual(n, e, inside, places[0], known) for n, e in expressions.items()]
         for term, place, source in zip(loss.problem.terms, places[1:], others):
             parts += loss.parts(term, place, source, known)
         out = []
