@@ -132,11 +132,11 @@ class Field:
             return jnp.broadcast_to(
                 jnp.asarray(0.0 if self._plain is None else self._plain, self._source.dtype), self._source.shape
             )
-        values = self._weighed(self._terms) if self._varying else self._source.values(self._terms)
+        if self._varying:  # only of a source that takes it
+            values = self._source.weighed(self._terms, self._varying)  # pyright: ignore[reportAttributeAccessIssue]
+        else:
+            values = self._source.values(self._terms)
         return values if self._plain is None else values + self._plain
-
-    def _weighed(self, terms: Mapping[Key, Any]) -> Array:
-        return self._source.weighed(terms, self._varying)  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def _formal(self) -> bool:

@@ -15,7 +15,6 @@ import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -442,9 +441,7 @@ def best_split(
     return min(allowed, key=lambda s: (work(s), -s))
 
 
-def _side(
-    once: Once, u: Separable, start: int, stop: int, terms: Mapping[Any, Any], varying: Mapping[int, Array] = MappingProxyType({})
-) -> Array:
+def _side(once: Once, u: Separable, start: int, stop: int, terms: Mapping[Any, Any], varying: Mapping[int, Array]) -> Array:
     """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`, times what varies along them."""
     products: list[Array] = []
     jets = u.jets[start:stop]
