@@ -493,7 +493,7 @@ def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monke
         needed = Trainer(Loss(problem, recipe)).predicted_bytes()
     monkeypatch.setattr(running, "available", lambda: int(1.9 * needed))
     (record,), _ = go([JOB], tmp_path)
-    assert (record["status"], record["note"], record["seeds"]) == ("done", "1 seed at once", [0, 1])
+    assert (record["status"], record["note"], record["seeds"]) == ("done", "1 seed at a time", [0, 1])
     together = read_record(done / "helmholtz" / "spinn-6.json")
     assert record["relative_l2"] == pytest.approx(together["relative_l2"], rel=1e-3)
     assert record["loss"] == pytest.approx(together["loss"], rel=1e-3)
@@ -505,8 +505,25 @@ def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monke
     # with more memory they are gone on with as they were begun
     monkeypatch.setattr(running, "available", lambda: None)
     (tmp_path / "helmholtz" / "spinn-6.json").unlink()
-    assert go([JOB], tmp_path)[0][0]["note"] == "1 seed at once"
+    assert go([JOB], tmp_path)[0][0]["note"] == "1 seed at a time"
     assert sorted((tmp_path / "runs" / "helmholtz").iterdir()) == groups
+
+
+@pytest.mark.parametrize(
+    ("problem", "network", "points", "filled"),
+    [("klein-gordon-3d", "pinn-mod", 16, True), ("klein-gordon", "pinn-mod", 16, False), ("klein-gordon", "spinn", 256, False)],
+)
+def test_a_large_pointwise_network_fills_a_device_by_itself(problem, network, points, filled):
+    job = Job(problem, network, points, (0, 1, 2))
+    assert running.fills(job, *job.make()) is filled
+
+
+@pytest.mark.usefixtures("quick")
+def test_where_a_seed_fills_a_device_each_is_trained_and_kept_by_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "fills", lambda *_: True)
+    (record,), _ = go([JOB], tmp_path)
+    assert (record["status"], record["note"], record["seeds"]) == ("done", "1 seed at a time", [0, 1])
+    assert sorted(read_settings(g)["seeds"] for g in (tmp_path / "runs" / "helmholtz").iterdir()) == [[0], [1]]
 
 
 def test_times_of_uneven_groups_add_up():
