@@ -6,6 +6,9 @@ weight. An operator like u_xx + u_yy + u_zz wants such a sum and not its parts, 
 jet the highest coefficient is only ever multiplied with a value. For three axes these are five rows, where a jet along each has nine in all.
 
 A jet (`separax.jets`) is a fan of one ray.
+
+Only a layer's product wants all rows in one array. Whatever is done to each point by itself is done to the `Parts` of a fan, so that a row that is
+the same everywhere, as the derivatives of a plain coordinate are, need not be written out for every point.
 """
 
 from __future__ import annotations
@@ -13,12 +16,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from .jets import ACTIVATIONS, Jet, cauchy, rows
 from .separable import add_up
+
+
+class Parts(NamedTuple):
+    """A fan row by row: the value, the further coefficients of every ray, the sums. What a layer is given may have None for a row of zeros, and a
+    single point in a row that is the same at all of them."""
+
+    value: Array
+    rays: Sequence[Sequence[Any]]  # Array, or None
+    sums: Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -48,32 +61,29 @@ class Fan:
         tops = [next(order + 1 for order, w in zip(self.rays, weights) if w) for weights in self.sums]
         return [0, *rays, *tops]
 
-    def parts(self, jet: Jet) -> tuple[Array, list[Sequence[Array]], Sequence[Array]]:
-        """The value, the further coefficients of every ray, the sums."""
+    def parts(self, jet: Jet) -> Parts:
         each, ends = rows(jet, self.axis), list(itertools.accumulate(self.rays, initial=1))
-        return each[0], [each[a:b] for a, b in itertools.pairwise(ends)], each[ends[-1] :]
+        return Parts(each[0], [each[a:b] for a, b in itertools.pairwise(ends)], each[ends[-1] :])
 
-    def joined(self, value: Array, rays: Sequence[Sequence[Array]], sums: Sequence[Array]) -> Jet:
-        return jnp.stack([value, *itertools.chain.from_iterable(rays), *sums], axis=self.axis)
+    def joined(self, parts: Parts) -> Jet:
+        return jnp.stack([parts.value, *itertools.chain.from_iterable(parts.rays), *parts.sums], axis=self.axis)
 
     def added(self, tops: Sequence[Array | None]) -> list[Array]:
         """The sums of what every ray has above its last coefficient."""
         return [add_up(w * top for w, top in zip(weights, tops) if w and top is not None) for weights in self.sums]
 
-    def activate(self, name: str, jet: Jet) -> Jet:
-        value, rays, sums = self.parts(jet)
-        applied = ACTIVATIONS[name](value)
+    def activate(self, name: str, parts: Parts) -> Parts:
+        applied = ACTIVATIONS[name](parts.value)
         # the next coefficient but for slope · what the jet has in its place, which is known in sum only
-        made = [applied.along([*ray, None] if self.summed(i) else ray) for i, ray in enumerate(rays)]
+        made = [applied.along([*ray, None] if self.summed(i) else ray) for i, ray in enumerate(parts.rays)]
         tops = [one[-1] if self.summed(i) else None for i, one in enumerate(made)]
-        new = [applied.slope * old + rest for old, rest in zip(sums, self.added(tops))]
-        return self.joined(applied.value, [one[: len(ray)] for one, ray in zip(made, rays)], new)
+        new = [rest if old is None else applied.slope * old + rest for old, rest in zip(parts.sums, self.added(tops))]
+        return Parts(applied.value, [one[: len(ray)] for one, ray in zip(made, parts.rays)], new)
 
-    def multiply(self, a: Jet, b: Jet) -> Jet:
-        (left, left_rays, left_sums), (right, right_rays, right_sums) = (self.parts(jet) for jet in (a, b))
+    def multiply(self, a: Parts, b: Parts) -> Parts:
         made, tops = [], []
-        for i, (x, y) in enumerate(zip(left_rays, right_rays)):
-            made.append(cauchy([left, *x], [right, *y])[1:])
+        for i, (x, y) in enumerate(zip(a.rays, b.rays)):
+            made.append(cauchy([a.value, *x], [b.value, *y])[1:])
             tops.append(add_up(c * d for c, d in zip(x, y[::-1])) if self.summed(i) else None)
-        sums = [left * y + x * right + rest for x, y, rest in zip(left_sums, right_sums, self.added(tops))]
-        return self.joined(left * right, made, sums)
+        sums = [a.value * y + x * b.value + rest for x, y, rest in zip(a.sums, b.sums, self.added(tops))]
+        return Parts(a.value * b.value, made, sums)

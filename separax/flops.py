@@ -110,12 +110,14 @@ def one_pass(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[str
     """What separax does for u and its first and second derivatives along every axis, all of it: {"network", "merge"}.
 
     A SPINN sends a Taylor triple of each of its `points · axes` coordinates through the axis' network, then merges 1 + 2 axes
-    times; a PINN sends a value and two coefficients along each axis per point, and has nothing to merge. Activations themselves are
-    not counted.
+    times; a PINN sends a value and two coefficients along each axis per point, and has nothing to merge. What its first layer makes of
+    derivatives is the same at all points. Activations themselves are not counted.
     """
     axes, points = _checked(network, axes, points)
     if isinstance(network, PINN):
-        return {"network": points**axes * _body(network, axes, 1, axes), "merge": Count(0, 0)}
+        wide = network.width * (3 if network.body == "modified" else 1)
+        slopes = axes * Count((axes - 1) * wide, axes * wide)  # of the first layer, once
+        return {"network": points**axes * _body(network, axes, 1, axes) + slopes, "merge": Count(0, 0)}
     return {
         "network": points * axes * _body(network, 1, network.rank, 1),
         "merge": _merge(network.rank, axes, points) * (1 + 2 * axes),
@@ -126,7 +128,7 @@ def _body(network: SPINN | PINN, inputs: int, outputs: int, rays: int) -> Count:
     """A pass of a value and two coefficients along each of some rays."""
     rows, width = 1 + 2 * rays, network.width
 
-    def dense(inputs: int, outputs: int) -> Count:
+    def dense(inputs: int, outputs: int, rows: int = rows) -> Count:
         """A layer; only the value has a bias."""
         return Count(rows * (inputs - 1) * outputs + outputs, rows * inputs * outputs)
 
@@ -136,11 +138,18 @@ def _body(network: SPINN | PINN, inputs: int, outputs: int, rays: int) -> Count:
     active = each(ACTIVE[network.activation])
     hidden = (dense(width, width) + width * active) * (network.depth - 1)
     scaling = Count(0, rays * outputs)  # the second Taylor coefficient is half the second derivative
+
+    def first(outputs: int) -> Count:
+        """With its activation. The second coefficients of a coordinate are zero; a PINN sees that, for a batch of axes they are carried."""
+        if isinstance(network, SPINN):
+            return dense(inputs, outputs) + outputs * active
+        value, ray = ACTIVE[network.activation]
+        return dense(inputs, outputs, rows=1) + outputs * (value + rays * Count(ray.adds - 1, ray.mults - 1))
+
     if network.body == "mlp":
-        return dense(inputs, width) + width * active + hidden + dense(width, outputs) + scaling
-    gates = dense(inputs, 3 * width) + 3 * width * active + Count(rows * width, 0)
+        return first(width) + hidden + dense(width, outputs) + scaling
     mixing = (each(PRODUCT) + Count(rows, 0)) * width * (network.depth - 1)
-    return gates + hidden + mixing + dense(width, outputs) + scaling
+    return first(3 * width) + Count(rows * width, 0) + hidden + mixing + dense(width, outputs) + scaling
 
 
 def _merge(rank: int, axes: int, points: int) -> Count:

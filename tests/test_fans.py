@@ -15,9 +15,10 @@ import separax as sx
 from separax import bench, jets
 from separax.catalogue import CATALOGUE
 from separax.domain import Points
-from separax.fans import Fan
+from separax.fans import Fan, Parts
 from separax.loss import Loss, Model
 from separax.networks import PINN, pointwise
+from separax.networks.bodies import Layer
 from separax.networks.pointwise import Sum
 from separax.sources import sources
 
@@ -76,29 +77,70 @@ def jets_along(seed, fan=FAN):
 
 def as_fan(each, fan=FAN):
     own = [[jet[k] for k in range(1, order + 1)] for jet, order in zip(each, fan.rays)]
-    return fan.joined(each[0][0], own, fan.added([jet[order + 1] for jet, order in zip(each, fan.rays)]))
+    return Parts(each[0][0], own, fan.added([jet[order + 1] for jet, order in zip(each, fan.rays)]))
 
 
-@pytest.mark.parametrize("fan", [FAN, NEIGHBOURS], ids=["apart", "neighbours"])
+def along_one(jet):
+    """A jet as the parts of a fan of one ray."""
+    return Fan.of(jet).parts(jet)
+
+
+def all_close(found, expected):
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        close(one, other, 1e-13)
+
+
 @pytest.mark.parametrize("name", sorted(jets.ACTIVATIONS))
-def test_an_activation_of_a_fan_is_that_of_its_jets(name, fan):
+def test_an_activation_of_a_fan_is_that_of_its_jets(name):
     each = jets_along(0)
-    close(fan.activate(name, as_fan(each, fan)), as_fan([Fan.of(jet).activate(name, jet) for jet in each], fan), 1e-13)
+    alone = [Fan.of(jet).joined(Fan.of(jet).activate(name, along_one(jet))) for jet in each]
+    all_close(FAN.activate(name, as_fan(each)), as_fan(alone))
 
 
-@pytest.mark.parametrize("fan", [FAN, NEIGHBOURS], ids=["apart", "neighbours"])
-def test_a_product_of_fans_is_that_of_their_jets(fan):
+def test_a_product_of_fans_is_that_of_their_jets():
     left, right = jets_along(1), jets_along(2)
-    close(
-        fan.multiply(as_fan(left, fan), as_fan(right, fan)),
-        as_fan([jets.multiply(a, b) for a, b in zip(left, right)], fan),
-        1e-13,
+    all_close(
+        FAN.multiply(as_fan(left), as_fan(right)),
+        as_fan([jets.multiply(a, b) for a, b in zip(left, right)]),
     )
 
 
+@pytest.mark.parametrize("fan", [FAN, NEIGHBOURS], ids=["apart", "neighbours"])
+def test_parts_are_joined_and_apart_again(fan):
+    parts = as_fan(jets_along(0))
+    assert jax.tree.structure(fan.parts(fan.joined(parts))) == jax.tree.structure(parts)
+    for one, other in zip(jax.tree.leaves(fan.parts(fan.joined(parts))), jax.tree.leaves(parts), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_rows_of_a_point_are_neighbours_where_the_axis_says_so():
-    each = jets_along(0)
-    np.testing.assert_array_equal(as_fan(each, NEIGHBOURS), jnp.moveaxis(as_fan(each), 0, 1))
+    parts = as_fan(jets_along(0))
+    np.testing.assert_array_equal(NEIGHBOURS.joined(parts), jnp.moveaxis(FAN.joined(parts), 0, 1))
+
+
+@pytest.mark.parametrize("fan", [FAN, NEIGHBOURS], ids=["apart", "neighbours"])
+def test_a_layer_takes_rows_that_are_the_same_everywhere_or_zero(fan):
+    """One point stands for all, None for zeros: the layer's values and their gradient are those of the rows written out."""
+    value, rays, sums = as_fan(jets_along(0))
+    rays = [[rays[0][0][:1], None], *rays[1:]]
+    sums = [sums[0], None]
+    layer = Layer(jnp.asarray(np.random.default_rng(1).standard_normal((2, 3))), jnp.array([0.5, -1.0, 2.0]))
+
+    def full(row):
+        return jnp.zeros_like(value) if row is None else jnp.broadcast_to(row, value.shape)
+
+    def short(layer):
+        parts = layer.parts(Parts(value, rays, sums), fan)
+        rest = [[jnp.zeros((NUMBER, 3)) if row is None else row for row in some] for some in (*parts.rays, parts.sums)]
+        return fan.joined(Parts(parts.value, rest[:-1], rest[-1]))
+
+    def long(layer):
+        return layer(fan.joined(Parts(value, [[full(row) for row in ray] for ray in rays], [full(row) for row in sums])), fan)
+
+    all_close(short(layer), long(layer))
+    weights = jnp.asarray(np.random.default_rng(2).standard_normal(long(layer).shape))
+    found, expected = (jax.grad(lambda layer, way=way: jnp.sum(weights * way(layer) ** 2))(layer) for way in (short, long))
+    all_close(found, expected)
 
 
 def test_every_row_has_its_order():
@@ -131,6 +173,18 @@ def test_a_sum_is_that_of_the_nested_derivatives(options, order, weights, axes):
     assert set(found) == {along(0, 1), along(0, 0), one}
     close(found[one], sum(w * nested(network, points, along(axis, order)) for axis, w in one.weights))
     close(found[along(0, 1)], nested(network, points, along(0, 1)))
+
+
+def test_derivatives_of_a_plain_coordinate_are_not_written_out(monkeypatch):
+    """Those of the first order are the same everywhere, higher ones zero; waves along y are neither."""
+    network, seen = built(frequencies=2, placed={"periodic": ("y",)}), []
+    parts = Layer.parts
+    monkeypatch.setattr(Layer, "parts", lambda self, given, fan: seen.append(given) or parts(self, given, fan))
+    network.rows(random_points(), {0: 2, 2: 2}, [Sum(3, ((0, 1.0), (1, 1.0))), Sum(3, ((0, 1.0), (2, 1.0)))])
+    value, ((first, second), waves), (plain, mixed) = seen[0]
+    assert [len(row) for row in (value, first, *waves, mixed)] == [5, 1, 5, 5, 5]
+    assert second is None
+    assert plain is None
 
 
 @pytest.mark.parametrize("body", ["mlp", "modified"])

@@ -57,7 +57,12 @@ def at_zero(function, order):
 
 
 def activated(name, jet):
-    return Fan.of(jet).activate(name, jet)
+    fan = Fan.of(jet)
+    return fan.joined(fan.activate(name, fan.parts(jet)))
+
+
+def through(body, jet):
+    return body(jet, Fan.of(jet))
 
 
 POINTS = np.linspace(-0.9, 1.3, 6)
@@ -228,20 +233,20 @@ def modified_mlp(rng, activation, depth=2):
 @pytest.mark.parametrize("make", [mlp, modified_mlp])
 def test_a_body_takes_jets_to_the_derivatives_of_the_plain_network(make, activation):
     body, forward = make(np.random.default_rng(5), activation)
-    found = jax.jit(lambda x: jets.derivatives(body(jets.polynomial(x, (0.0, 1.0), 4))))(POINTS)
+    found = jax.jit(lambda x: jets.derivatives(through(body, jets.polynomial(x, (0.0, 1.0), 4))))(POINTS)
     assert_close(found, nested(forward, POINTS, 4), 1e-11)  # fourth derivatives are sums of hundreds of products
 
 
 def test_a_body_to_order_six():
     body, forward = modified_mlp(np.random.default_rng(6), "tanh", depth=1)
-    found = jax.jit(lambda x: jets.derivatives(body(jets.polynomial(x, (0.0, 1.0), 6))))(POINTS[:2])
+    found = jax.jit(lambda x: jets.derivatives(through(body, jets.polynomial(x, (0.0, 1.0), 6))))(POINTS[:2])
     assert_close(found, nested(forward, POINTS[:2], 6), 1e-10)  # sixth derivatives are sums of thousands
 
 
 @pytest.mark.parametrize("make", [mlp, modified_mlp])
 def test_a_lower_order_is_the_beginning_of_a_higher_one(make):
     body, _ = make(np.random.default_rng(7), "tanh")
-    low, high = (jax.jit(lambda x, order=order: body(jets.polynomial(x, (0.0, 1.0), order)))(POINTS) for order in (2, 4))
+    low, high = (jax.jit(lambda x, order=order: through(body, jets.polynomial(x, (0.0, 1.0), order)))(POINTS) for order in (2, 4))
     assert_close(low, high[:3])
 
 

@@ -38,6 +38,11 @@ class Axis(eqx.Module):
             return 1 + (1 + len(self.breaks)) * (self.functions - 1)
         return self.functions or 1 + 2 * self.frequencies
 
+    @property
+    def plain(self) -> bool:
+        """Whether the network sees the coordinate itself, whose derivatives are the same everywhere."""
+        return not self.frequencies and not self.functions
+
     def _unit(self, x: Array) -> tuple[Array, float]:
         slope = 2 / (self.upper - self.lower)
         return (x - (self.lower + self.upper) / 2) * slope, slope

@@ -9,10 +9,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .. import jets
-from ..fans import Fan
+from ..fans import Fan, Parts
 from ..jets import Jet
 
 
@@ -22,6 +23,17 @@ class Layer(eqx.Module):
 
     def __call__(self, jet: Jet, fan: Fan) -> Jet:
         return jets.dense(jet, self.weight, self.bias, fan.axis)
+
+    def parts(self, given: Jet | Parts, fan: Fan) -> Parts:
+        """The same row by row; of a row that is the same at all points, or zero, at no more expense than that."""
+        if not isinstance(given, Parts):
+            return fan.parts(self(given, fan))
+        value = jets.dense(given.value[None], self.weight, self.bias)[0]
+        rows, structure = jax.tree.flatten((given.rays, given.sums))  # without those that are zero
+        if rows:
+            made = jets.dense(jnp.concatenate(rows)[None], self.weight, jnp.zeros_like(self.bias))[0]
+            rows = [jnp.broadcast_to(row, value.shape) for row in lax.split(made, [len(row) for row in rows])]
+        return Parts(value, *jax.tree.unflatten(structure, rows))
 
 
 def glorot(key: PRNGKeyArray, batch: tuple[int, ...], inputs: int, outputs: int, dtype: Any) -> Layer:
@@ -63,17 +75,15 @@ class MLP(eqx.Module):
     out: Layer
     activation: str = eqx.field(static=True)
 
-    def features(self, jet: Jet, fan: Fan | None = None) -> Jet:
-        """What the last hidden layer gives: of these the output layer is a linear combination. `fan` says what the rows of `jet` are, if it
-        is no single one."""
-        fan = fan or Fan.of(jet)
+    def features(self, given: Jet | Parts, fan: Fan) -> Jet:
+        """What the last hidden layer gives: of these the output layer is a linear combination. `fan` says what the rows are."""
         for layer in self.hidden:
-            jet = fan.activate(self.activation, layer(jet, fan))
-        return jet
+            given = fan.joined(fan.activate(self.activation, layer.parts(given, fan)))
+        assert not isinstance(given, Parts)  # only a network without hidden layers would leave it so, and those are given jets
+        return given
 
-    def __call__(self, jet: Jet, fan: Fan | None = None) -> Jet:
-        fan = fan or Fan.of(jet)
-        return self.out(self.features(jet, fan), fan)
+    def __call__(self, given: Jet | Parts, fan: Fan) -> Jet:
+        return self.out(self.features(given, fan), fan)
 
 
 class ModifiedMLP(eqx.Module):
@@ -87,15 +97,21 @@ class ModifiedMLP(eqx.Module):
     out: Layer
     activation: str = eqx.field(static=True)
 
-    def features(self, jet: Jet, fan: Fan | None = None) -> Jet:
+    def features(self, given: Jet | Parts, fan: Fan) -> Jet:
         """As for `MLP`."""
-        fan = fan or Fan.of(jet)
-        gate, other, h = jnp.split(fan.activate(self.activation, self.first(jet, fan)), 3, axis=-1)
-        step = other - gate
+        first = self.first.parts(given, fan)
+        gate, other, start = (fan.activate(self.activation, part) for part in thirds(first))
+        step, h = jax.tree.map(jnp.subtract, other, gate), fan.joined(start)
         for layer in self.hidden:
-            h = gate + fan.multiply(fan.activate(self.activation, layer(h, fan)), step)
+            mixed = fan.multiply(fan.activate(self.activation, layer.parts(h, fan)), step)
+            h = fan.joined(jax.tree.map(jnp.add, gate, mixed))
         return h
 
-    def __call__(self, jet: Jet, fan: Fan | None = None) -> Jet:
-        fan = fan or Fan.of(jet)
-        return self.out(self.features(jet, fan), fan)
+    def __call__(self, given: Jet | Parts, fan: Fan) -> Jet:
+        return self.out(self.features(given, fan), fan)
+
+
+def thirds(parts: Parts) -> list[Parts]:
+    """Three layers that were one, apart again."""
+    rows, structure = jax.tree.flatten(parts)
+    return [jax.tree.unflatten(structure, some) for some in zip(*(jnp.split(row, 3, axis=-1) for row in rows))]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .. import jets
 from ..devices import current
-from ..fans import Fan
+from ..fans import Fan, Parts
 from ..jets import Jet
 from ..lifts import Coordinates, Lift
 from ..separable import add_up
@@ -49,20 +49,28 @@ class PointwiseNetwork(eqx.Module):
         def each(part: Callable[[Axis, Array, int], Jet]) -> list[Jet]:
             return [part(axis, x, highest.get(i, 0)) for i, (axis, x) in enumerate(zip(self.axes, points))]
 
-        def beside(coefficients: Mapping[int, Array], parts: Sequence[Jet]) -> Array:
-            """Coefficients along some axes, and zero for what the others make."""
-            return jnp.concatenate([coefficients.get(i, jnp.zeros_like(part[0])) for i, part in enumerate(parts)], -1)
-
         parts = each(Axis.encode)
+
+        def row(order: int, along: Mapping[int, float]) -> Array | None:
+            """The coefficient of this order along some axes, each with its weight, and zeros for what the others make."""
+            made = {i: w * parts[i][order] for i, w in along.items() if order == 1 or not self.axes[i].plain}
+            if not made:
+                return None
+            if all(self.axes[i].plain for i in made):  # the same at every point
+                made = {i: coefficient[:1] for i, coefficient in made.items()}
+            one = next(iter(made.values()))
+            return jnp.concatenate(
+                [made.get(i, jnp.zeros((len(one), axis.inputs), one.dtype)) for i, axis in enumerate(self.axes)], -1
+            )
+
         value = jnp.concatenate([part[0] for part in parts], -1)
-        own = [[beside({i: parts[i][k]}, parts) for k in range(1, order + 1)] for i, order in rays.items()]
-        tops = [beside({i: w * parts[i][one.order] for i, w in one.weights}, parts) for one in sums]
-        values = self.body(fan.joined(value, own, tops), fan)
+        own = [[row(k, {i: 1.0}) for k in range(1, order + 1)] for i, order in rays.items()]
+        values = self.body(Parts(value, own, [row(one.order, dict(one.weights)) for one in sums]), fan)
         for axis, envelope in enumerate(each(Axis.envelope)) if any(any(axis.walls) for axis in self.axes) else ():
             still = jnp.zeros_like(envelope[0])
             own = [[envelope[k] if i == axis else still for k in range(1, order + 1)] for i, order in rays.items()]
             tops = [w * envelope[one.order] if (w := dict(one.weights).get(axis)) else still for one in sums]
-            values = fan.multiply(values, fan.joined(envelope[0], own, tops))
+            values = fan.joined(fan.multiply(fan.parts(values), Parts(envelope[0], own, tops)))
         return jets.derivatives(jnp.moveaxis(values, fan.axis, 0), fan.orders)
 
     def derivatives(

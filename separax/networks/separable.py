@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .. import jets
 from ..errors import InputError
+from ..fans import Fan
 from ..jets import Jet
 from ..lifts import Coordinates, Lift
 from ..merges import Merge
@@ -57,7 +58,8 @@ class SeparableNetwork(eqx.Module):
         Axes may have different numbers of points: the shorter ones are filled up for the pass and cut afterwards.
         """
         full = filled(coordinates)
-        features = self.body(self._encoded(full, order))  # (axes, orders, points, components * widest)
+        encoded = self._encoded(full, order)
+        features = self.body(encoded, Fan.of(encoded))  # (axes, orders, points, components * widest)
         widest = max(self.merge.ranks)
         if any(wall for axis in self.axes for wall in axis.walls):
             envelopes = jnp.stack([axis.envelope(x, order) for axis, x in zip(self.axes, full)])
@@ -80,7 +82,8 @@ class SeparableNetwork(eqx.Module):
         """Per axis: the functions that the factors of a component are linear combinations of, with their derivatives. After hidden
         layers the last one belongs to the bias; polynomials have a constant already. Components differ where the walls do."""
         full = filled(coordinates)
-        inner = self.body.features(self._encoded(full, order))
+        encoded = self._encoded(full, order)
+        inner = self.body.features(encoded, Fan.of(encoded))
         if self._neural:
             one = jnp.zeros((*inner.shape[:-1], 1), inner.dtype).at[:, 0].set(1.0)
             inner = jnp.concatenate([inner, one], -1)
