@@ -26,6 +26,7 @@ ranks)
     reproduce diffusion --networks spinn-mod --points 64 --ranks 4,8,16,32,64
     reproduce navier-stokes --networks spinn-mod --points 64 --ranks 8,16,32,64,128,256 --seeds 1 --steps 5000 ;;
 baselines)
+    JAX_COMPILATION_CACHE_DIR=$(mktemp -d) && export JAX_COMPILATION_CACHE_DIR  # seeds trained one after the other share their program
     reproduce --networks pinn,pinn-mod --baselines timed
     reproduce diffusion helmholtz klein-gordon klein-gordon-3d --networks pinn,pinn-mod --baselines smallest ;;
 *) sed -n '2,8s/^# \{0,1\}//p' "$0" && exit 2 ;;
