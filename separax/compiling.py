@@ -32,7 +32,7 @@ def seldom() -> Options:
 
 
 def _understood(options: dict[str, str | bool]) -> Options:
-    """Those of the options that the installed XLA has: it refuses to compile anything with others."""
+    """Those of the options that the installed XLA has: it refuses to compile anything with others. JAX 0.12 has only the new emitters on a CPU."""
     return {name: value for name, value in options.items() if _is_understood(name, value)} or None
 
 

@@ -10,6 +10,7 @@ from separax import compiling
 from separax.loss import Loss
 from separax.training import Trainer
 
+GONE = {"xla_cpu_use_fusion_emitters": (0, 12)}  # options that JAX has no more from a version on
 TRAINED = sx.Recipe(sx.SPINN(rank=8, width=4, depth=1), 6, steps=100)
 
 
@@ -40,16 +41,21 @@ def test_kernels_are_tried_out_where_that_pays():
     assert options(solved()) == compiling.seldom() == {**compiling.FROM_LIBRARY, "xla_gpu_autotune_level": "0"}
 
 
+def still_there(name):
+    return jax.__version_info__[:2] < GONE.get(name, (1000, 0))
+
+
 def test_on_a_cpu_what_is_solved_is_compiled_in_haste():
     assert options(TRAINED) is None
-    assert options(solved()) == compiling.seldom() == compiling.HASTY["cpu"]
+    here = {name: value for name, value in compiling.HASTY["cpu"].items() if still_there(name)}
+    assert options(solved()) == compiling.seldom() == here != {}
 
 
 @pytest.mark.parametrize("device", compiling.HASTY)
 def test_xla_knows_the_options(device):
     """On any device."""
     for name, value in compiling.HASTY[device].items():
-        assert compiling._is_understood(name, value), name
+        assert compiling._is_understood(name, value) == still_there(name), name
 
 
 def test_what_xla_does_not_know_is_left_out(monkeypatch):
