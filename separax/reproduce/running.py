@@ -31,8 +31,8 @@ from .standing import digest, put, recorded, settings_of
 
 Say = Callable[[str], None]
 
-# points of a pointwise network with which a seed alone fills a device. On an H200 three seeds of `pinn-mod` at 16⁴ took 23.8 ms
-# a step at once, and 20.5 ms one after the other
+# points of a pointwise network with which a seed alone fills a device: on an H200 three seeds of `pinn-mod` at 16⁴ take longer at once
+# than one after the other
 FULL = 2**16
 
 
