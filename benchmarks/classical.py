@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from separax.flows import random_flow
-from separax.reference import diffusion, lshape, navier_stokes
-from separax.reference.diffusion import chebyshev
-from separax.report.record import environment
-from separax.runs import write
+from separax.paper.flows.flow import random_flow
+from separax.paper.references import diffusion, lshape, navier_stokes
+from separax.paper.references.diffusion import chebyshev
+from separax.runs.files import write
+from separax.solution.record import environment
 
 
 def relative(ours: np.ndarray, true: np.ndarray) -> float:

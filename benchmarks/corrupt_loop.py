@@ -3,7 +3,7 @@
     python benchmarks/corrupt_loop.py --count 1000 --out results/cpu/corrupt_loop.json
 
 One file of a run (one seed, two seeds, two windows) has bytes changed, is cut, emptied, or swapped for one of another run or for another
-one of its own. Then, each time: `separax.runs.check` must name it; `sx.load` must refuse in words or give the very same solution; and the
+one of its own. Then, each time: `separax.runs.keeping.check` must name it; `sx.load` must refuse in words or give the very same solution; and the
 state that would be resumed from must be one that was saved, or none.
 """
 
@@ -23,10 +23,11 @@ from loops import KINDS, parser, solve
 from recording import keep
 
 import separax as sx
-from separax import session
-from separax.runs import check, read_settings
 from separax.runs.describing import described
+from separax.runs.folder import read_settings
+from separax.runs.keeping import check
 from separax.runs.states import NAMES, States
+from separax.solving import session
 
 WAYS = ("changed", "cut", "emptied", "swapped for another run's", "swapped for another of its own")
 

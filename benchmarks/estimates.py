@@ -26,8 +26,8 @@ import numpy as np
 from recording import keep, put_into
 
 import separax as sx
-from separax.automatic import TOLERANCE, suits
-from separax.catalogue import CATALOGUE
+from separax.paper.catalogue import CATALOGUE
+from separax.solving.automatic import TOLERANCE, suits
 
 
 def along(function: Callable[..., Any], axis: int, times: int = 1) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ FORMATS = ("nc", "vtr", "npy", "npz")
 
 def solved(folder: str) -> None:
     import separax as sx
-    from separax.catalogue import find
+    from separax.paper.catalogue import find
 
     problem, _ = find("helmholtz").make("best", "spinn-mod")
     sx.solve(problem, sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=16, steps=1), out=folder, progress=False)

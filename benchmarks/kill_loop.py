@@ -27,7 +27,7 @@ STEPS = 4000
 def run(kind: str, folder: Path) -> None:
     import jax
 
-    from separax import session
+    from separax.solving import session
 
     # programs are compiled once for all processes: kills then fall into training and saving, not into compiling
     jax.config.update("jax_compilation_cache_dir", str(folder.parent / "programs"))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from separax.report.record import environment
+from separax.solution.record import environment
 
 
 def keep(out: str, found: dict[str, Any]) -> None:

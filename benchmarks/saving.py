@@ -21,8 +21,8 @@ from pathlib import Path
 from recording import keep
 
 import separax as sx
-from separax import session
-from separax.catalogue import find
+from separax.paper.catalogue import find
+from separax.solving import session
 
 ROWS = {  # problem, network: a middling one with Adam, and a small one with the whole inverse Hessian of BFGS
     "adam": ("helmholtz", lambda: sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=64, optimiser=sx.Adam(1e-3))),

@@ -20,9 +20,9 @@ import jax.numpy as jnp
 from recording import keep
 
 import separax as sx
-from separax import bench
-from separax.catalogue import navier_stokes
-from separax.reproduce.plan import LATTICES
+from separax.paper import step_time as bench
+from separax.paper.catalogue import navier_stokes
+from separax.paper.reproduce.plan import LATTICES
 
 PI = jnp.pi
 

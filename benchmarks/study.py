@@ -23,11 +23,11 @@ import matplotlib
 from recording import keep, put_into
 
 import separax as sx
-from separax.catalogue import CATALOGUE
-from separax.problem import Problem
-from separax.recipe import Recipe
-from separax.report.figures import COLOURS, MARKS, STYLE, new_figure
-from separax.reproduce.published import Published, published
+from separax.equations.problem import Problem
+from separax.output.figures import COLOURS, MARKS, STYLE, new_figure
+from separax.paper.catalogue import CATALOGUE
+from separax.paper.reproduce.plan import Published, published
+from separax.recipe.recipe import Recipe
 
 METHODS = ("paper", "adam", "soap", "lbfgs", "gauss-newton", "solve")
 LABELS = {

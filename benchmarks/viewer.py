@@ -22,10 +22,10 @@ from playwright.sync_api import sync_playwright
 from recording import keep
 
 import separax as sx
-from separax.loss import Model
-from separax.report.page import write_report
-from separax.report.record import record
-from separax.solution import History, Solution, Timing
+from separax.output.page import write_report
+from separax.residuals.model import Model
+from separax.solution.record import make_record
+from separax.solution.solution import History, Solution, Timing
 
 FRAMES = """(seconds) => new Promise((done) => {
   const viewer = separaxViewer;
@@ -95,7 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     solution = untrained(options.rank)
     with tempfile.TemporaryDirectory() as folder:
-        page = write_report(solution, Path(folder), record(solution))
+        page = write_report(solution, Path(folder), make_record(solution))
         row = {
             "rank": options.rank,
             "grid": 256,

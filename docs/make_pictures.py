@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import separax as sx
-from separax.rank import fits_of
+from separax.separable.rank import fits_of
 
 HERE = Path(__file__).parent / "pictures"
 INK = "#010203"  # a colour that nothing else has: it becomes the colour of the page's text

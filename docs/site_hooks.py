@@ -43,7 +43,7 @@ def commands() -> str:
     """Every command with its arguments and options, as `separax COMMAND --help` has them."""
     import typer
 
-    from separax.cli import app
+    from separax.cli.app import app
 
     parts = []
     for name, command in typer.main.get_command(app).commands.items():  # pyright: ignore[reportAttributeAccessIssue]

@@ -12,9 +12,9 @@ from typing import Any
 
 import typer
 
-from separax.console import explained
-from separax.report.record import environment
-from separax.runs import write
+from separax.cli.console import explained
+from separax.runs.files import write
+from separax.solution.record import environment
 
 
 def command(main: Callable[..., dict[str, float]], header: str | None) -> None:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import separax as sx
-from separax.reference.diffusion import chebyshev
+from separax.paper.references.diffusion import chebyshev
 
 WAVENUMBER = 4.0
 

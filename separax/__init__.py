@@ -1,19 +1,15 @@
 """separax: separable physics-informed neural networks in JAX."""
 
-from .causal import Causal
-from .conditions import Condition, Data, Dirichlet, Initial, Neumann, Periodic, Robin
+from .core import DerivativeError, Diverged, InputError
 from .domain import Box, GaussLegendre, Grid, Lattice, Points, Uniform, quadrature
-from .errors import DerivativeError, Diverged, InputError
-from .fields import Field, curl, div, grad, laplacian
-from .hooks import TensorBoard
+from .equations import Condition, Data, Dirichlet, Field, Initial, Neumann, Periodic, Problem, Robin, curl, div, grad, laplacian
 from .networks import PINN, SPINN
-from .optimisers import BFGS, LBFGS, SOAP, Adam, GaussNewton, Solve
-from .problem import Problem
-from .recipe import Recipe
+from .recipe import BFGS, LBFGS, SOAP, Adam, Causal, GaussNewton, Recipe, Solve
 from .runs import load
 from .separable import Separable
 from .solution import Ensemble, Solution
 from .solving import solve
+from .training import TensorBoard
 
 __version__ = "0.1.0"
 __all__ = [

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from separax.fields import may_wait
-from separax.loss import Loss
+from separax.networks.values import is_thin
+from separax.residuals.loss import Loss
 
 # One-dimensional functions f(x, n): the n-th derivative at x.
 
@@ -55,7 +55,7 @@ class Weighing(Exact):
     """One that wants to know of coefficients before they are multiplied."""
 
     def takes(self, coefficient):
-        return may_wait(coefficient, self.shape)
+        return is_thin(coefficient, self.shape)
 
     def weighed(self, terms, varying):
         self.calls.append((dict(terms), [dict(some) for _, some in varying]))

@@ -12,10 +12,14 @@ import scipy.integrate
 from jax.flatten_util import ravel_pytree
 
 import separax as sx
-from separax import advice, early, session
-from separax.catalogue import find
-from separax.levels import STEPS, begun, recipe_for, values
-from separax.loss import EARLY, Loss, Model
+from separax.equations.well_posedness import disagreements
+from separax.paper.catalogue import find
+from separax.recipe.weightings import EARLY
+from separax.residuals.loss import Loss
+from separax.residuals.model import Model
+from separax.solving.advice import of_start
+from separax.solving.automatic import use_early_first
+from separax.solving.levels import STEPS, begun, recipe_for, values
 
 
 def travelling():
@@ -164,8 +168,8 @@ def test_what_is_missing_is_named(capsys):
 @pytest.mark.parametrize("name", ["klein-gordon", "klein-gordon-3d"])
 def test_a_start_that_is_not_given_whole_is_named_even_if_few_functions_tell_nothing(name):
     """As in the paper, where the initial u_t is missing; over ten units of time its waves take more functions than a first level has."""
-    assert "an initial u_t would fix it" in advice.of_start(find(name).make("paper")[0])
-    assert advice.of_start(find(name).make("best")[0]) is None
+    assert "an initial u_t would fix it" in of_start(find(name).make("paper")[0])
+    assert of_start(find(name).make("best")[0]) is None
 
 
 def test_a_recipe_is_told_of_a_start_that_is_not_given_whole(capsys):
@@ -215,8 +219,8 @@ def test_conditions_that_contradict_each_other_are_named(make, words, capsys):
 def test_values_that_are_built_in_contradict_nothing_they_agree_with():
     box = sx.Box(t=(0, 1), x=(0, 1))
     ends = sx.Dirichlet(lambda t, x: 1 + x, hard=True, name="ends")
-    assert not advice.disagreements(sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + x), ends]))
-    (other,) = advice.disagreements(sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + 2 * x), ends]))
+    assert not disagreements(sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + x), ends]))
+    (other,) = disagreements(sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + 2 * x), ends]))
     assert other.words == "'initial' and 'ends' differ by 1 at t = 0 and x = 1"
 
 
@@ -378,7 +382,7 @@ def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
 
 def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
     """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and what is found is no solution."""
-    monkeypatch.setattr(early, "applies", lambda problem: False)
+    monkeypatch.setattr("separax.solving.automatic.use_early_first", lambda problem: False)
     found = sx.solve(sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]), progress=False)
     assert np.isinf(found.estimate)
     assert "this may be no solution" in found.advice[0]
@@ -467,7 +471,7 @@ def test_a_front_that_grows_into_an_unstable_state():
 
 def test_where_early_times_may_count_first():
     def applies(residual, conditions, **options):
-        return early.applies(sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), residual, conditions, **options))
+        return use_early_first(sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), residual, conditions, **options))
 
     start = [sx.Initial(lambda x: x), sx.Dirichlet(0)]
     assert applies(lambda u: u.t - u.xx + u**2, start)
@@ -480,7 +484,7 @@ def test_where_early_times_may_count_first():
     assert not applies(lambda u: u.tt - u.xx + u**2, [sx.Dirichlet(0, on="t"), sx.Dirichlet(0)])  # nothing to go on from
     assert not applies(lambda u: u.t - u.xx + u**2, [sx.Dirichlet(0)])
     elsewhere = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + u**2, [sx.Dirichlet(0)])
-    assert not early.applies(elsewhere)
+    assert not use_early_first(elsewhere)
 
 
 def test_what_residuals_count_falls_with_time():
@@ -554,7 +558,7 @@ def test_rounding_is_named():
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_its_last_level(tmp_path, monkeypatch):
     """Stopped in its second level, it is not begun from the first again."""
-    monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
 
     def ctrl_c(step, **_):
         if step == STEPS + 1:

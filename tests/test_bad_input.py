@@ -9,7 +9,7 @@ import optax
 import pytest
 
 import separax as sx
-from separax.training import Trainer
+from separax.training.trainer import Trainer
 
 BOX = sx.Box(t=(0, 1), x=(-1, 1))
 

@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 from untrained import untrained
 
 import separax as sx
-from separax.layers import Layers
-from separax.lifts import Lift, Line
-from separax.loss import Known, Loss, Model
-from separax.marching import check
-from separax.networks import Axis
-from separax.report.factors import payload
-from separax.runs.keeping import factors
-from separax.training import Trainer
-from separax.transfinite import FADED, FUNCTIONS
-from separax.weights import Residuals
+from separax.equations.boundary_interpolation import FADED, FUNCTIONS
+from separax.equations.inputs import Inputs
+from separax.networks.bases import Line
+from separax.networks.encodings import Axis
+from separax.networks.known_part import KnownPart
+from separax.output.viewer.data import payload
+from separax.residuals.all_parameters import Residuals
+from separax.residuals.loss import Loss
+from separax.residuals.model import Model
+from separax.residuals.output_layers import Layers
+from separax.runs.factors import factors
+from separax.solving.marching import check
+from separax.training.trainer import Trainer
 
 STRIP = sx.Box(t=(0, 2), x=(-1, 0.5))
 BOX = sx.Box(t=(0.5, 2), x=(-1, 1), y=(0, 3))
@@ -274,7 +277,7 @@ def test_series_are_differentiated_as_functions_are(periodic, double):
 
 
 def test_lifts_are_compared_by_their_numbers():
-    one, same, other = (Lift(STRIP, (), [np.full((1, n, 2), 1.0) for n in sizes]) for sizes in ((3, 2), (3, 2), (3, 1)))
+    one, same, other = (KnownPart(STRIP, (), [np.full((1, n, 2), 1.0) for n in sizes]) for sizes in ((3, 2), (3, 2), (3, 1)))
     assert (one == same, one == other, hash(one) == hash(same)) == (True, False, True)
     assert (one.varies(1), other.varies(1)) == (True, False)
 
@@ -391,7 +394,7 @@ def test_without_a_lattice_as_on_it(double):
     places = loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
     (source,) = loss.sources(model.network, places)
     expressions = problem.expressions(source, places[0].arrays(), {})
-    assert loss._factors("residual", expressions["residual"], source, places[0], Known({}, {})) is not None
+    assert loss._factors("residual", expressions["residual"], source, places[0], Inputs({}, {})) is not None
     wide = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_array(a) else a, (model, places))
     np.testing.assert_allclose(eqx.filter_jit(loss)(model, places), eqx.filter_jit(exactly)(*wide), rtol=1e-4)
 

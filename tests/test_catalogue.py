@@ -12,10 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 import separax as sx
-from separax.catalogue import CATALOGUE, RECIPES, diffusion, find, flow_mixing, poisson_lshape
-from separax.cli import app
-from separax.loss import Loss, Model
-from separax.networks import NETWORKS, network_name
+from separax.cli.app import app
+from separax.networks.architectures import NETWORKS, network_name
+from separax.paper.catalogue import CATALOGUE, diffusion, find, flow_mixing, poisson_lshape
+from separax.paper.catalogue.entry import RECIPES
+from separax.residuals.loss import Loss
+from separax.residuals.model import Model
 
 NAMES = "diffusion helmholtz klein-gordon klein-gordon-3d diffusion-5d flow-mixing poisson-lshape".split()
 FLOWS = ["navier-stokes", "navier-stokes-3d"]  # they have a file of tests of their own

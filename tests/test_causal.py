@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax import causal, session
-from separax.domain import flatten
-from separax.errors import InputError
-from separax.loss import Known, Loss, Model
-from separax.reproduce.plan import plan
+from separax.core.errors import InputError
+from separax.domain.places import flatten
+from separax.equations.inputs import Inputs
+from separax.paper.reproduce.plan import plan
+from separax.recipe import weightings as causal
+from separax.residuals.loss import Loss
+from separax.residuals.model import Model
 from separax.runs.states import States
 
 BOX = sx.Box(t=(0, 2), x=(0, 2 * jnp.pi))
@@ -40,9 +42,9 @@ def recipe(network=SEPARABLE, **options):
 def test_weights_are_the_formula(double):
     losses = jnp.array([0.5, 2.0, 0.25, 4.0])
     expected = np.exp(-0.3 * np.array([0.0, 0.5, 2.5, 2.75]))
-    np.testing.assert_allclose(causal.weights(losses, jnp.array(0.3)), expected, rtol=1e-14)
-    np.testing.assert_array_equal(causal.weights(losses, jnp.array(0.0)), 1.0)
-    assert not np.any(jax.jacobian(lambda each: causal.weights(each, jnp.array(0.3)))(losses))
+    np.testing.assert_allclose(causal.causal_weights(losses, jnp.array(0.3)), expected, rtol=1e-14)
+    np.testing.assert_array_equal(causal.causal_weights(losses, jnp.array(0.0)), 1.0)
+    assert not np.any(jax.jacobian(lambda each: causal.causal_weights(each, jnp.array(0.3)))(losses))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -52,7 +54,7 @@ def test_slices_of_a_lattice_are_those_of_its_points(double, weighted):
     along, across = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), np.array([0.5, 1.0, 2.0])
     lattice = sx.Lattice(t=t, x=x, weights={"t": along, "x": across} if weighted else None)
     values = np.arange(18.0).reshape(6, 3) ** 2
-    owner = causal.slices(jnp.asarray(t), (0.0, 2.0), 4)
+    owner = causal.time_slices(jnp.asarray(t), (0.0, 2.0), 4)
     np.testing.assert_array_equal(owner, [3, 0, 1, 0, 0, 3])
     found = causal.slice_means(lattice, "t", jnp.asarray(values), owner, 4)
     size = along[:, None] * across if weighted else np.ones((6, 3))
@@ -76,7 +78,7 @@ def prepared(network):
     def squares(params):
         (source, *_) = loss.sources(eqx.combine(params, rest).network, places)
         expressions = loss.problem.expressions(source, places[0].arrays(), {})
-        return loss.residual("along", expressions["along"], source, places[0], Known({}, {})).values ** 2
+        return loss.residual("along", expressions["along"], source, places[0], Inputs({}, {})).values ** 2
 
     return loss, params, lambda params: eqx.combine(params, rest), places, squares
 
@@ -107,9 +109,9 @@ def test_the_gradient_takes_the_weights_for_constants(double):
     place, at = places[0], loss.names.index("along")
 
     def with_fixed_weights(params, fixed):
-        owner = causal.slices(place["t"], (0.0, 2.0), 8)
+        owner = causal.time_slices(place["t"], (0.0, 2.0), 8)
         means = causal.slice_means(place, "t", squares(fixed), owner, 8)
-        return jnp.mean(causal.weights(3.0 * means, jnp.array(0.2))[owner][:, None] * squares(params))
+        return jnp.mean(causal.causal_weights(3.0 * means, jnp.array(0.2))[owner][:, None] * squares(params))
 
     found = jax.jit(jax.grad(lambda p: loss.causal(model(p), places, {}, jnp.array(0.2))[1][at]))(params)
     expected = jax.jit(jax.grad(with_fixed_weights))(params, params)
@@ -150,7 +152,7 @@ def test_early_times_are_solved_first():
 
 
 def test_a_run_goes_on_with_its_tolerance(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)
+    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)
     how = recipe(steps=40, points=8, causal=sx.Causal(slices=8, tolerances=(0.0, 1e-9, 1e3)))
     text = sx.Problem(BOX, lambda u: {"along": u.t + 6 * u.x}, [sx.Initial(moving), sx.Periodic()])
 

@@ -10,12 +10,11 @@ import pytest
 from untrained import untrained, untrained_march
 
 import separax as sx
-from separax import compact
-from separax.catalogue import navier_stokes
-from separax.compact import Tucker
-from separax.report import factors as page
-from separax.report import series
+from separax.output.viewer import data as page
+from separax.paper.catalogue import navier_stokes
 from separax.runs.factors import factors
+from separax.separable.tucker import Tucker, join, multiply_core, shorten
+from separax.solution.factors import has_core
 
 AXES = {"t": (0, 1), "x": (-1, 1), "y": (0, 2), "z": (-2, 2)}
 
@@ -41,7 +40,7 @@ def tucker(axes, neural=False, hard=False):
 
 
 def values(each, orders):
-    return compact.times(each.core, {i: f[order] for i, (f, order) in enumerate(zip(each.factors, orders))})
+    return multiply_core(each.core, {i: f[order] for i, (f, order) in enumerate(zip(each.factors, orders))})
 
 
 # --- the decomposition -----------------------------------------------------------------------------------------------
@@ -59,7 +58,7 @@ def test_joined_parts_are_the_same_functions_with_their_derivatives(axes, number
         own = [f if i != along else rng.normal(size=f.shape) for i, f in enumerate(shared)]
         own[0] = own[0] @ rng.normal(size=(sizes[0], sizes[0]))  # other columns of the same span
         parts.append(Tucker(own, rng.normal(size=sizes)))
-    made = compact.joined(parts, along)
+    made = join(parts, along)
     for part, ours in zip(parts, made):
         assert ours.core is made[0].core
         assert all(ours.factors[i] is made[0].factors[i] for i in range(axes) if i != along)
@@ -75,8 +74,8 @@ def test_joined_parts_are_the_same_functions_with_their_derivatives(axes, number
 def test_what_is_left_out_is_as_small_as_asked_for(tolerance):
     x = np.linspace(0, 1, 40)
     smooth = 1 / (1 + x[:, None, None] + x[:, None] ** 2 + 2 * x)
-    whole = compact.joined([Tucker([np.eye(40)[None]] * 3, smooth)], 0)
-    (short,) = compact.shortened(whole, tolerance)
+    whole = join([Tucker([np.eye(40)[None]] * 3, smooth)], 0)
+    (short,) = shorten(whole, tolerance)
     assert max(short.core.shape) < 9
     error = np.linalg.norm(values(short, (0, 0, 0)) - smooth) / np.linalg.norm(smooth)
     assert error < np.sqrt(3) * tolerance
@@ -85,7 +84,7 @@ def test_what_is_left_out_is_as_small_as_asked_for(tolerance):
 
 
 def test_nothing_is_made_of_nothing():
-    (made,) = compact.joined([Tucker([np.ones((1, 4, 2))] * 2, np.zeros((2, 2)))], 0)
+    (made,) = join([Tucker([np.ones((1, 4, 2))] * 2, np.zeros((2, 2)))], 0)
     assert np.array_equal(values(made, (0, 0)), np.zeros((4, 4)))
 
 
@@ -116,7 +115,7 @@ def error_of(solution, held, outputs, scales, points=200):
 @pytest.mark.parametrize("options", [{}, {"neural": True}, {"hard": True}], ids=["polynomials", "neural", "built in"])
 def test_a_page_has_every_output(axes, options):
     solution = untrained(*tucker(axes, **options))
-    assert compact.has_core(solution.model.network)
+    assert has_core(solution.model.network)
     outputs, scales, held = shown(solution)
     assert list(outputs) == ["u", "v", "w"]
     assert set(held.cores) == {0, 1}
@@ -147,7 +146,7 @@ def test_what_does_not_fit_is_what_matters_least(monkeypatch):
             window.model = eqx.tree_at(lambda m: m.network.core, window.model, core)
     said = []
     for most in (4_000, 1_500, 800):
-        monkeypatch.setattr(series, "MOST_NUMBERS", most)
+        monkeypatch.setattr("separax.output.viewer.series.MOST_NUMBERS", most)
         outputs, scales, held = shown(solution)
         arrays = {id(a): a for each in (held.cores, *held.windows) for a in each.values()}
         assert sum(a.size for a in arrays.values()) <= most

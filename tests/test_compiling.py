@@ -6,9 +6,9 @@ import jax
 import pytest
 
 import separax as sx
-from separax import compiling
-from separax.loss import Loss
-from separax.training import Trainer
+from separax.core import compilation as compiling
+from separax.residuals.loss import Loss
+from separax.training.trainer import Trainer
 
 GONE = {"xla_cpu_use_fusion_emitters": (0, 12)}  # options that JAX has no more from a version on
 TRAINED = sx.Recipe(sx.SPINN(rank=8, width=4, depth=1), 6, steps=100)
@@ -16,7 +16,7 @@ TRAINED = sx.Recipe(sx.SPINN(rank=8, width=4, depth=1), 6, steps=100)
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    monkeypatch.setattr(compiling, "current", lambda: SimpleNamespace(platform="gpu"))
+    monkeypatch.setattr("separax.core.compilation.default_device", lambda: SimpleNamespace(platform="gpu"))
 
 
 def problem():
@@ -38,7 +38,7 @@ def test_kernels_are_tried_out_where_that_pays():
     wide = sx.Recipe(sx.SPINN(rank=compiling.WIDE + 1, width=4, depth=1), 6)
     assert options(TRAINED) is None
     assert options(wide) == compiling.FROM_LIBRARY
-    assert options(solved()) == compiling.seldom() == {**compiling.FROM_LIBRARY, "xla_gpu_autotune_level": "0"}
+    assert options(solved()) == compiling.options_for_few_runs() == {**compiling.FROM_LIBRARY, "xla_gpu_autotune_level": "0"}
 
 
 def still_there(name):
@@ -48,7 +48,7 @@ def still_there(name):
 def test_on_a_cpu_what_is_solved_is_compiled_in_haste():
     assert options(TRAINED) is None
     here = {name: value for name, value in compiling.HASTY["cpu"].items() if still_there(name)}
-    assert options(solved()) == compiling.seldom() == here != {}
+    assert options(solved()) == compiling.options_for_few_runs() == here != {}
 
 
 @pytest.mark.parametrize("device", compiling.HASTY)
@@ -60,5 +60,5 @@ def test_xla_knows_the_options(device):
 
 def test_what_xla_does_not_know_is_left_out(monkeypatch):
     monkeypatch.setitem(compiling.HASTY, "cpu", {"xla_is_a_bird": True, "xla_backend_optimization_level": "1"})
-    assert compiling.seldom() == {"xla_backend_optimization_level": "1"}
+    assert compiling.options_for_few_runs() == {"xla_backend_optimization_level": "1"}
     assert sx.solve(problem(), solved(), progress=False)(x=0.5, y=0.0) == pytest.approx(0, abs=1e-6)

@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax import devices, jets, session, sources
-from separax.catalogue import find
-from separax.loss import Loss
-from separax.reproduce.plan import Job
-from separax.separable import rounded
-from separax.training import Trainer
+from separax.core import devices
+from separax.core.arithmetic import rounded
+from separax.domain.places import Rows
+from separax.paper.catalogue import find
+from separax.paper.reproduce.plan import Job
+from separax.residuals.loss import Loss
+from separax.separable.merging import BatchedMerge
+from separax.separable.separable import Separable
+from separax.solving import session
+from separax.training.trainer import Trainer
 
 GPU = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200")
 
@@ -28,7 +32,7 @@ def is_for_the_processor(name, **how):
 
 @pytest.mark.parametrize("name", ["helmholtz", "klein-gordon", "klein-gordon-3d", "diffusion-5d", "poisson-lshape"])
 def test_small_solves_are_done_on_the_processor(monkeypatch, name):
-    monkeypatch.setattr(session, "current", lambda: GPU)
+    monkeypatch.setattr("separax.solving.session.default_device", lambda: GPU)
     assert is_for_the_processor(name)
 
 
@@ -37,7 +41,7 @@ def test_small_solves_are_done_on_the_processor(monkeypatch, name):
     [("navier-stokes-3d", {}), ("flow-mixing", {}), ("diffusion", {}), ("helmholtz", {"recipe": "paper"}), ("helmholtz", {"network": "spinn"})],
 )  # fmt: skip
 def test_large_solves_and_all_training_are_a_gpus(monkeypatch, name, how):
-    monkeypatch.setattr(session, "current", lambda: GPU)
+    monkeypatch.setattr("separax.solving.session.default_device", lambda: GPU)
     assert not is_for_the_processor(name, **how)
 
 
@@ -46,20 +50,20 @@ def test_without_a_gpu_nothing_is_moved():
 
 
 def test_a_solution_says_on_which_device_it_was_found_also_where_it_is_loaded(monkeypatch, tmp_path):
-    processor = devices.name()
+    processor = devices.device_name()
     problem = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0, hard=True)])
     assert sx.solve(problem, out=tmp_path / "run", progress=False).device == processor
-    monkeypatch.setattr(devices, "current", lambda: GPU)
-    assert devices.name() == "NVIDIA H200"
+    monkeypatch.setattr("separax.core.devices.default_device", lambda: GPU)
+    assert devices.device_name() == "NVIDIA H200"
     assert sx.load(tmp_path / "run").device == processor
 
 
 def test_the_device_that_was_chosen_is_the_current_one():
     host = jax.local_devices(backend="cpu")[0]
-    with devices.on_host() as chosen:
-        assert devices.current() == chosen == host
+    with devices.on_cpu() as chosen:
+        assert devices.default_device() == chosen == host
     with jax.default_device("cpu"):
-        assert devices.current() == host
+        assert devices.default_device() == host
 
 
 def value_and_gradient(name, network, points, precision):
@@ -85,7 +89,7 @@ def value_and_gradient(name, network, points, precision):
 )
 def test_merging_at_once_gives_the_same_loss_and_gradient_in_fewer_products(monkeypatch, name, network, points):
     many, value, gradient = value_and_gradient(name, network, points, "float64")
-    monkeypatch.setattr(sources, "current", lambda: GPU)
+    monkeypatch.setattr("separax.separable.merging.default_device", lambda: GPU)
     few, value_at_once, gradient_at_once = value_and_gradient(name, network, points, "float64")
     assert few < many
     assert value_at_once == pytest.approx(value, rel=1e-13)
@@ -93,8 +97,8 @@ def test_merging_at_once_gives_the_same_loss_and_gradient_in_fewer_products(monk
 
 
 def pays(shape, rank, keys, merges, tf32=False):
-    some = sources.Separable("txy", [jax.ShapeDtypeStruct((4, n, rank), jnp.float32) for n in shape])
-    together = sources.Together([some])
+    some = Separable("txy", [jax.ShapeDtypeStruct((4, n, rank), jnp.float32) for n in shape])
+    together = BatchedMerge([some])
     together.merges = {frozenset((0, (0, i, j)) for i in range(keys // merges)) for j in range(merges)}
     with rounded("tf32" if tf32 else "float32"):
         return together.pays
@@ -102,7 +106,7 @@ def pays(shape, rank, keys, merges, tf32=False):
 
 def test_many_small_merges_are_done_at_once_and_few_large_ones_are_not(monkeypatch):
     assert not pays((64, 64, 64), 32, 4, 2)
-    monkeypatch.setattr(sources, "current", lambda: GPU)
+    monkeypatch.setattr("separax.separable.merging.default_device", lambda: GPU)
     assert pays((64, 64, 64), 32, 4, 2)  # as measured on one NVIDIA H200
     assert pays((64, 64, 64), 128, 10, 5, tf32=True)
     assert not pays((64, 64, 64), 128, 10, 5)
@@ -111,7 +115,7 @@ def test_many_small_merges_are_done_at_once_and_few_large_ones_are_not(monkeypat
 
 
 def test_coordinates_that_are_the_same_are_one_set_of_rows():
-    rows = sources.Rows()
+    rows = Rows()
     first, again, other = rows.add(jnp.zeros(1)), rows.add(jnp.zeros(1)), rows.add(jnp.ones(1))
     assert first == again == slice(0, 1)
     assert other == slice(1, 2)
@@ -119,9 +123,9 @@ def test_coordinates_that_are_the_same_are_one_set_of_rows():
 
 def test_adding_up_many_points_alone_changes_no_gradient(monkeypatch):
     """The barrier is in the gradient only, and on nothing's way."""
-    monkeypatch.setattr(jets, "MANY", 10**6)
+    monkeypatch.setattr("separax.networks.dense.MANY", 10**6)
     _, value, gradient = value_and_gradient("klein-gordon", "spinn-mod", 5, "float64")
-    monkeypatch.setattr(jets, "MANY", 1)
+    monkeypatch.setattr("separax.networks.dense.MANY", 1)
     _, settled, its_gradient = value_and_gradient("klein-gordon", "spinn-mod", 5, "float64")
     assert settled == value
     assert np.linalg.norm(its_gradient - gradient) <= 1e-14 * np.linalg.norm(gradient)

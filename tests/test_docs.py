@@ -18,12 +18,12 @@ import pytest
 import typer
 
 import separax as sx
-from separax import files
-from separax.catalogue import CATALOGUE
-from separax.cli import app
-from separax.reproduce.records import collect
-from separax.reproduce.showing import documents, rows_of
-from separax.reproduce.tables import stale
+from separax.cli import problems as files
+from separax.cli.app import app
+from separax.paper.catalogue import CATALOGUE
+from separax.paper.reproduce.records import collect
+from separax.paper.reproduce.showing import documents, rows_of
+from separax.paper.reproduce.tables import stale
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

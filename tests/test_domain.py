@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from separax.domain import Box, GaussLegendre, Grid, Lattice, Points, Uniform, flatten, quadrature
-from separax.errors import InputError
-from separax.fields import Field
+from separax.core.errors import InputError
+from separax.domain.box import Box
+from separax.domain.places import Lattice, Points, flatten
+from separax.domain.samplers import GaussLegendre, Grid, Uniform, quadrature
+from separax.equations.field import Field
 
 NAMES = ("t", "x", "y", "z", "theta", "a", "b")
 BOX = Box(t=(0, 10), x=(-1, 1), theta=(2, 5))

@@ -13,11 +13,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import separax as sx
-from separax import views
-from separax.cli import app
-from separax.exports.lattices import Grid, pieces
-from separax.exports.vtk import write_vtr
-from separax.report import animation
+from separax.cli.app import app
+from separax.output import animation
+from separax.output.files.lattices import Grid, pieces
+from separax.output.files.writers import write_vtr
 
 T, X, Y = np.linspace(0, 1, 5), np.linspace(-1, 1, 6), np.linspace(0, 2, 7)
 ON = {"t": T, "x": X, "y": Y}
@@ -48,8 +47,8 @@ def solution(run):
 def cut(request, monkeypatch):
     """Also in pieces of a few points, along more than one axis."""
     if request.param == "in pieces":
-        monkeypatch.setattr(views, "SLAB", {True: 10, False: 10})
-        monkeypatch.setattr("separax.exports.lattices.SLAB", {True: 10, False: 10})
+        monkeypatch.setattr("separax.solution.view.SLAB", {True: 10, False: 10})
+        monkeypatch.setattr("separax.output.files.lattices.SLAB", {True: 10, False: 10})
 
 
 def close(found, solution, name, **coordinates):
@@ -259,7 +258,7 @@ def test_a_picture_of_lines_and_words(run, tmp_path):
 def test_a_film_has_its_frames(run, tmp_path, monkeypatch, options, moves):
     seen = []
     values = animation._values
-    monkeypatch.setattr(animation, "_values", lambda *given: seen.append(given) or values(*given))
+    monkeypatch.setattr("separax.output.animation._values", lambda *given: seen.append(given) or values(*given))
     path = picture(run, tmp_path / "o.gif", "--frames", "3", "--rate", "5", "--points", "8", "--show", "x", *options)
     with Image.open(path) as film:
         assert (film.format, film.n_frames, film.info["duration"]) == ("GIF", 3, 200)
@@ -268,7 +267,7 @@ def test_a_film_has_its_frames(run, tmp_path, monkeypatch, options, moves):
 
 
 def test_a_film_that_needs_ffmpeg_says_so(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(animation, "_ffmpeg", lambda: None)
+    monkeypatch.setattr("separax.output.animation._ffmpeg", lambda: None)
     done = CliRunner().invoke(app, ["export", str(run), "--to", str(tmp_path / "o.mp4")])
     assert done.exit_code == 2
     said = " ".join(done.stderr.split())

@@ -12,15 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import separax as sx
-from separax import bench, jets
-from separax.catalogue import CATALOGUE
-from separax.domain import Points
-from separax.fans import Fan, Parts
-from separax.loss import Loss, Model
-from separax.networks import PINN, pointwise
+from separax.domain.places import Points
+from separax.networks.activations import ACTIVATIONS
+from separax.networks.architectures import PINN
 from separax.networks.bodies import Layer
-from separax.networks.pointwise import Sum
-from separax.sources import sources
+from separax.networks.pointwise_network import SumOfDerivatives
+from separax.networks.taylor import DirectionalTaylor, Parts, multiply
+from separax.networks.values import sources
+from separax.paper import step_time as bench
+from separax.paper.catalogue import CATALOGUE
+from separax.residuals.loss import Loss
+from separax.residuals.model import Model
 
 BOX = sx.Box(t=(0, 1), x=(-1, 2), y=(0, 3))
 NUMBER = 4
@@ -64,7 +66,7 @@ def close(found, expected, relative=1e-10):
 # --- the algebra ----------------------------------------------------------------------------------------------------
 
 # two rays of one order and one of another, that is in no sum
-FAN = Fan((2, 1, 2), ((0.5, 0.0, -3.0), (1.0, 0.0, 1.0)))
+FAN = DirectionalTaylor((2, 1, 2), ((0.5, 0.0, -3.0), (1.0, 0.0, 1.0)))
 NEIGHBOURS = dataclasses.replace(FAN, axis=-2)
 
 
@@ -82,7 +84,7 @@ def as_fan(each, fan=FAN):
 
 def along_one(jet):
     """A jet as the parts of a fan of one ray."""
-    return Fan.of(jet).parts(jet)
+    return DirectionalTaylor.of(jet).parts(jet)
 
 
 def all_close(found, expected):
@@ -90,10 +92,10 @@ def all_close(found, expected):
         close(one, other, 1e-13)
 
 
-@pytest.mark.parametrize("name", sorted(jets.ACTIVATIONS))
+@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_an_activation_of_a_fan_is_that_of_its_jets(name):
     each = jets_along(0)
-    alone = [Fan.of(jet).joined(Fan.of(jet).activate(name, along_one(jet))) for jet in each]
+    alone = [DirectionalTaylor.of(jet).joined(DirectionalTaylor.of(jet).activate(name, along_one(jet))) for jet in each]
     all_close(FAN.activate(name, as_fan(each)), as_fan(alone))
 
 
@@ -101,7 +103,7 @@ def test_a_product_of_fans_is_that_of_their_jets():
     left, right = jets_along(1), jets_along(2)
     all_close(
         FAN.multiply(as_fan(left), as_fan(right)),
-        as_fan([jets.multiply(a, b) for a, b in zip(left, right)]),
+        as_fan([multiply(a, b) for a, b in zip(left, right)]),
     )
 
 
@@ -168,7 +170,7 @@ def test_every_row_has_its_order():
 )
 def test_a_sum_is_that_of_the_nested_derivatives(options, order, weights, axes):
     network, points = built(**options), random_points()
-    one = Sum(order, tuple((axis, weights[axis]) for axis in sorted(axes)))
+    one = SumOfDerivatives(order, tuple((axis, weights[axis]) for axis in sorted(axes)))
     found = network.derivatives(points, {along(0, 1), along(0, 0)}, {one})
     assert set(found) == {along(0, 1), along(0, 0), one}
     close(found[one], sum(w * nested(network, points, along(axis, order)) for axis, w in one.weights))
@@ -180,7 +182,9 @@ def test_derivatives_of_a_plain_coordinate_are_not_written_out(monkeypatch):
     network, seen = built(frequencies=2, placed={"periodic": ("y",)}), []
     parts = Layer.parts
     monkeypatch.setattr(Layer, "parts", lambda self, given, fan: seen.append(given) or parts(self, given, fan))
-    network.rows(random_points(), {0: 2, 2: 2}, [Sum(3, ((0, 1.0), (1, 1.0))), Sum(3, ((0, 1.0), (2, 1.0)))])
+    network.rows(
+        random_points(), {0: 2, 2: 2}, [SumOfDerivatives(3, ((0, 1.0), (1, 1.0))), SumOfDerivatives(3, ((0, 1.0), (2, 1.0)))]
+    )
     value, ((first, second), waves), (plain, mixed) = seen[0]
     assert [len(row) for row in (value, first, *waves, mixed)] == [5, 1, 5, 5, 5]
     assert second is None
@@ -194,13 +198,16 @@ def test_a_network_is_the_same_on_a_gpu(monkeypatch, body):
     wanted = {along(0, 0), along(0, 1), along(1, 1), along(2, 3), (0, 1, 1)}
 
     def total(network):
-        found = network.derivatives(random_points(), wanted, {Sum(2, ((0, 1.5), (1, -1.0)))})
+        found = network.derivatives(random_points(), wanted, {SumOfDerivatives(2, ((0, 1.5), (1, -1.0)))})
         return sum(jnp.sum(jnp.sin(value)) for value in found.values()), found
 
     here, gradient = eqx.filter_value_and_grad(total, has_aux=True)(network)
-    monkeypatch.setattr(pointwise, "current", lambda: SimpleNamespace(platform="gpu"))
+    monkeypatch.setattr("separax.networks.pointwise_network.default_device", lambda: SimpleNamespace(platform="gpu"))
     seen = []
-    monkeypatch.setattr(pointwise, "Fan", lambda *a, **k: seen.append(Fan(*a, **k)) or seen[-1])
+    monkeypatch.setattr(
+        "separax.networks.pointwise_network.DirectionalTaylor",
+        lambda *a, **k: seen.append(DirectionalTaylor(*a, **k)) or seen[-1],
+    )
     there, turned = eqx.filter_value_and_grad(total, has_aux=True)(network)
     assert {fan.axis for fan in seen} == {-2}
     for one, other in zip(jax.tree.leaves((there, turned)), jax.tree.leaves((here, gradient)), strict=True):
@@ -230,7 +237,7 @@ def test_an_operator_is_carried_as_one_row(monkeypatch):
     place = Points(BOX.axes, random_points())
     (source,) = sources(network, [place], [set(WAVE)], inside=[WAVE])
     found = source.values(WAVE)
-    assert seen == [({0: 1, 1: 1, 2: 1}, [Sum(2, ((0, 1.0), (1, -4.0), (2, -4.0)))])]
+    assert seen == [({0: 1, 1: 1, 2: 1}, [SumOfDerivatives(2, ((0, 1.0), (1, -4.0), (2, -4.0)))])]
     close(found, sum(c * nested(network, place.coordinates, o)[:, 0] for (_, o), c in WAVE.items()))
     close(source.values({k: -0.5 * c for k, c in WAVE.items()}), -0.5 * found, 1e-14)
     assert len([rays for rays, _ in seen if rays]) == 1

@@ -8,8 +8,8 @@ import textwrap
 import pytest
 
 import separax as sx
-from separax import files
-from separax.cli_problems import prepare
+from separax.cli import problems as files
+from separax.cli.problems import prepare
 
 HEAD = """
     from __future__ import annotations

@@ -2,10 +2,10 @@
 
 import pytest
 
-from separax import flops
-from separax.errors import InputError
-from separax.flops import PAPER_PINN, PAPER_SPINN, PUBLISHED, ROWS, Count
-from separax.networks import PINN, SPINN
+from separax.core.errors import InputError
+from separax.networks.architectures import PINN, SPINN
+from separax.paper import operation_counts as flops
+from separax.paper.operation_counts import PAPER_PINN, PAPER_SPINN, PUBLISHED, ROWS, Count
 
 
 def total(counts):

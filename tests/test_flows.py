@@ -9,9 +9,9 @@ import scipy.io
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from separax.errors import InputError
-from separax.flows import Flow, load_flow, random_flow
-from separax.flows.fourier import coefficients, on_lattice, values, wavenumbers
+from separax.core.errors import InputError
+from separax.paper.flows.files import load_flow
+from separax.paper.flows.flow import Flow, coefficients, on_lattice, random_flow, values, wavenumbers
 
 
 def grid(points):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax.catalogue import CATALOGUE
-from separax.gauges import free
+from separax.equations.well_posedness import gauge_freedom
+from separax.paper.catalogue import CATALOGUE
 
 PLANE = sx.Box(x=(0, 1), y=(0, 1))
 FLOW = sx.Box(t=(0, 1), x=(0, 1), y=(0, 1))
@@ -38,11 +38,11 @@ WALLS = [sx.Dirichlet(0, of="u"), sx.Dirichlet(0, of="v")]
     ids=["stokes", "unsteady", "pinned", "neumann", "robin", "built in", "two ways"],
 )
 def test_what_can_be_added(problem, expected):
-    assert free(problem) == expected
+    assert gauge_freedom(problem) == expected
 
 
 def test_a_stream_function_is_known_up_to_a_function_of_time():
-    assert free(CATALOGUE["navier-stokes"].make("best")[0]) == {"psi": [("t",)]}
+    assert gauge_freedom(CATALOGUE["navier-stokes"].make("best")[0]) == {"psi": [("t",)]}
 
 
 def test_slopes_alone_do_not_need_a_value():

@@ -12,12 +12,12 @@ import pytest
 from test_normal import dense, system
 
 import separax as sx
-from separax import session
-from separax.loss import Loss, Model
-from separax.optimisers.conjugate import by_conjugate_gradients
+from separax.recipe.optimisers.damping import by_conjugate_gradients
+from separax.residuals.all_parameters import Residuals, residuals, weight_equations
+from separax.residuals.loss import Loss
+from separax.residuals.model import Model
 from separax.runs.states import States
-from separax.training import Trainer
-from separax.weights import Residuals, normal, residuals
+from separax.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -56,7 +56,7 @@ def test_the_normal_equations_are_those_of_the_dense_jacobian():
     loss = Loss(system(), how)
     model = Model.build(loss.problem, how, jax.random.key(3))
     places = loss.draw(jax.random.key(1), jnp.array(0))
-    found = eqx.filter_jit(lambda m: normal(loss, m, places, {}))(model)
+    found = eqx.filter_jit(lambda m: weight_equations(loss, m, places, {}))(model)
     left, jacobian, _ = dense(loss, model, places)
     assert found.value == pytest.approx(float(left @ left), rel=1e-12)
     np.testing.assert_allclose(found.gradient, jacobian.T @ left, rtol=1e-9, atol=1e-12 * np.abs(found.gradient).max())
@@ -170,7 +170,7 @@ def test_a_pointwise_network_by_conjugate_gradients():
 
 @pytest.mark.parametrize("most", [3_000, 0], ids=["matrix", "conjugate gradients"])
 def test_a_run_that_was_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch, most):
-    monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
     how = recipe(points=12, optimiser=sx.GaussNewton(12, most))
 
     def ctrl_c(step, **_):
@@ -209,6 +209,6 @@ def test_bad_input(make, words):
 
 
 def test_a_matrix_that_would_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("separax.memory.available", lambda: 1_000)
+    monkeypatch.setattr("separax.core.memory.available", lambda: 1_000)
     with pytest.raises(sx.InputError, match=r"GaussNewton: the matrix of .* weights would need .* most=0"):
         sx.solve(decay(), recipe())

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from separax import jets
-from separax.fans import Fan
-from separax.networks import MLP, Layer, ModifiedMLP
+from separax.networks.activations import ACTIVATIONS
+from separax.networks.bases import fourier, piece, polynomial
+from separax.networks.bodies import MLP, Layer, ModifiedMLP
+from separax.networks.dense import dense
+from separax.networks.taylor import MAX_ORDER, DirectionalTaylor, constant, derivatives, multiply
 
 ORDERS = [0, 4]
 
@@ -57,12 +59,12 @@ def at_zero(function, order):
 
 
 def activated(name, jet):
-    fan = Fan.of(jet)
+    fan = DirectionalTaylor.of(jet)
     return fan.joined(fan.activate(name, fan.parts(jet)))
 
 
 def through(body, jet):
-    return body(jet, Fan.of(jet))
+    return body(jet, DirectionalTaylor.of(jet))
 
 
 POINTS = np.linspace(-0.9, 1.3, 6)
@@ -81,21 +83,21 @@ def cubic(x):
 def test_an_activation_of_any_jet_is_differentiated_by_the_chain_rule(name, order):
     """tanh s and sin s for s with arbitrary Taylor coefficients."""
     jet, function = random_jet(order)
-    found = jax.jit(lambda jet: jets.derivatives(activated(name, jet)))(jet)
+    found = jax.jit(lambda jet: derivatives(activated(name, jet)))(jet)
     assert_close(found.reshape(order + 1, -1), at_zero(lambda h: getattr(jnp, name)(function(h)), order))
 
 
 def test_an_activation_to_order_six():
-    found = jax.jit(lambda x: jets.derivatives(activated("sin", jets.polynomial(x, CUBIC, 6))))(POINTS)
+    found = jax.jit(lambda x: derivatives(activated("sin", polynomial(x, CUBIC, 6))))(POINTS)
     assert_close(found, nested(lambda x: jnp.sin(cubic(x))[None], POINTS, 6))
 
 
 def test_every_activation_is_covered_here():
-    assert set(jets.ACTIVATIONS) == {"tanh", "sin"}
+    assert set(ACTIVATIONS) == {"tanh", "sin"}
 
 
 def test_tanh_is_flat_and_finite_where_it_saturates():
-    jet = activated("tanh", jets.polynomial(jnp.array([-500.0, 500.0]), (0.0, 1.0), 4))
+    jet = activated("tanh", polynomial(jnp.array([-500.0, 500.0]), (0.0, 1.0), 4))
     np.testing.assert_array_equal(jet[0, :, 0], [-1.0, 1.0])
     np.testing.assert_array_equal(jet[1:], 0.0)
 
@@ -103,12 +105,12 @@ def test_tanh_is_flat_and_finite_where_it_saturates():
 @pytest.mark.parametrize("order", ORDERS)
 def test_products_follow_the_product_rule(order):
     (a, f), (b, g) = random_jet(order, seed=1), random_jet(order, seed=2)
-    assert_close(jets.derivatives(jets.multiply(a, b)).reshape(order + 1, -1), at_zero(lambda h: f(h) * g(h), order))
+    assert_close(derivatives(multiply(a, b)).reshape(order + 1, -1), at_zero(lambda h: f(h) * g(h), order))
 
 
 def test_the_features_of_a_product_broadcast():
     a, b = random_jet(3, features=4)[0], random_jet(3, features=1, seed=1)[0]
-    assert_close(jets.multiply(a, b), jets.multiply(a, jnp.tile(b, (1, 1, 4))))
+    assert_close(multiply(a, b), multiply(a, jnp.tile(b, (1, 1, 4))))
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -116,7 +118,7 @@ def test_a_dense_layer_is_linear_and_its_bias_has_no_derivative(order):
     jet, function = random_jet(order)
     rng = np.random.default_rng(3)
     weight, bias = jnp.asarray(rng.standard_normal((3, 4))), jnp.asarray(rng.standard_normal(4))
-    found = jets.derivatives(jets.dense(jet, weight, bias))
+    found = derivatives(dense(jet, weight, bias))
     assert_close(found.reshape(order + 1, -1), at_zero(lambda h: function(h) @ weight + bias, order))
 
 
@@ -124,16 +126,16 @@ def test_a_dense_layer_over_a_batch_is_one_layer_each():
     rng = np.random.default_rng(4)
     jet = jnp.asarray(rng.standard_normal((2, 3, 5, 4)))
     weight, bias = jnp.asarray(rng.standard_normal((2, 4, 6))), jnp.asarray(rng.standard_normal((2, 6)))
-    found = jets.dense(jet, weight, bias)
+    found = dense(jet, weight, bias)
     assert found.shape == (2, 3, 5, 6)
     for i in range(2):
-        assert_close(found[i], jets.dense(jet[i], weight[i], bias[i]))
+        assert_close(found[i], dense(jet[i], weight[i], bias[i]))
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("coefficients", [(2.0,), (0.0, 1.0), (0.5, 0.5), (1.0, 0.0, -1.0), CUBIC])
 def test_polynomials(coefficients, order):
-    found = jax.jit(lambda x: jets.derivatives(jets.polynomial(x, coefficients, order)))(POINTS)
+    found = jax.jit(lambda x: derivatives(polynomial(x, coefficients, order)))(POINTS)
     assert_close(found, nested(lambda x: sum(c * x**k for k, c in enumerate(coefficients))[None] + 0 * x, POINTS, order))
 
 
@@ -146,7 +148,7 @@ def test_fourier_features(order):
         angles = 2 * jnp.pi / period * jnp.arange(1, frequencies + 1) * x
         return jnp.concatenate([jnp.ones(1), jnp.sin(angles), jnp.cos(angles)])
 
-    found = jets.derivatives(jets.fourier(POINTS, period, frequencies, order))
+    found = derivatives(fourier(POINTS, period, frequencies, order))
     assert_close(found, nested(features, POINTS, order))
 
 
@@ -154,39 +156,37 @@ def test_fourier_features(order):
 def test_a_piece_has_slopes_up_to_its_ends_and_none_beyond(dtype):
     """Its upper end is the next one's, unless there is no next one; T₁ has slope one half on a piece four wide."""
     x = jnp.asarray([-2.0, -1.0, 2.9, 3.0, 3.5], dtype)
-    inner, last = (jets.piece(x, -1.0, 3.0, 3, 1, last=last)[1, :, 0] for last in (False, True))
+    inner, last = (piece(x, -1.0, 3.0, 3, 1, last=last)[1, :, 0] for last in (False, True))
     np.testing.assert_allclose(inner, [0, 0.5, 0.5, 0, 0], atol=1e-6)
     np.testing.assert_allclose(last, [0, 0.5, 0.5, 0.5, 0], atol=1e-6)
 
 
 def test_a_constant_has_no_derivatives():
-    jet = jets.constant(jnp.full((5, 2), 3.0), 2)
+    jet = constant(jnp.full((5, 2), 3.0), 2)
     np.testing.assert_array_equal(jet[0], 3.0)
     np.testing.assert_array_equal(jet[1:], 0.0)
 
 
 def test_coefficients_become_derivatives_by_factorials():
-    jet = jnp.ones((jets.MAX_ORDER + 1, 1, 1))
-    np.testing.assert_array_equal(jets.derivatives(jet).ravel(), [math.factorial(k) for k in range(jets.MAX_ORDER + 1)])
+    jet = jnp.ones((MAX_ORDER + 1, 1, 1))
+    np.testing.assert_array_equal(derivatives(jet).ravel(), [math.factorial(k) for k in range(MAX_ORDER + 1)])
 
 
 def test_the_highest_order_of_all():
     """d⁸/dx⁸ sin 2x = 2⁸ sin 2x; y = tanh x solves y′ = 1 - y², coefficient by coefficient."""
-    sine = jets.derivatives(activated("sin", jets.polynomial(POINTS, (0.0, 2.0), jets.MAX_ORDER)))
+    sine = derivatives(activated("sin", polynomial(POINTS, (0.0, 2.0), MAX_ORDER)))
     assert_close(sine[8:], 256 * np.sin(2 * POINTS)[None, :, None])
-    y = activated("tanh", jets.polynomial(POINTS, (0.0, 1.0), jets.MAX_ORDER))
-    slope = y[1:] * np.arange(1, jets.MAX_ORDER + 1)[:, None, None]
-    assert_close(slope, (jets.constant(np.ones((6, 1)), jets.MAX_ORDER) - jets.multiply(y, y))[:-1])
+    y = activated("tanh", polynomial(POINTS, (0.0, 1.0), MAX_ORDER))
+    slope = y[1:] * np.arange(1, MAX_ORDER + 1)[:, None, None]
+    assert_close(slope, (constant(np.ones((6, 1)), MAX_ORDER) - multiply(y, y))[:-1])
 
 
 def test_jets_keep_the_precision_they_are_given():
     x = jnp.asarray(POINTS, jnp.float32)
 
     def made(x):
-        both = jets.polynomial(x, CUBIC, 2), jets.fourier(x, 2.0, 2, 2)
-        return [
-            (jet, activated("tanh", jet), activated("sin", jet), jets.multiply(jet, jet), jets.derivatives(jet)) for jet in both
-        ]
+        both = polynomial(x, CUBIC, 2), fourier(x, 2.0, 2, 2)
+        return [(jet, activated("tanh", jet), activated("sin", jet), multiply(jet, jet), derivatives(jet)) for jet in both]
 
     assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(made, x))} == {jnp.dtype("float32")}
 
@@ -233,20 +233,20 @@ def modified_mlp(rng, activation, depth=2):
 @pytest.mark.parametrize("make", [mlp, modified_mlp])
 def test_a_body_takes_jets_to_the_derivatives_of_the_plain_network(make, activation):
     body, forward = make(np.random.default_rng(5), activation)
-    found = jax.jit(lambda x: jets.derivatives(through(body, jets.polynomial(x, (0.0, 1.0), 4))))(POINTS)
+    found = jax.jit(lambda x: derivatives(through(body, polynomial(x, (0.0, 1.0), 4))))(POINTS)
     assert_close(found, nested(forward, POINTS, 4), 1e-11)  # fourth derivatives are sums of hundreds of products
 
 
 def test_a_body_to_order_six():
     body, forward = modified_mlp(np.random.default_rng(6), "tanh", depth=1)
-    found = jax.jit(lambda x: jets.derivatives(through(body, jets.polynomial(x, (0.0, 1.0), 6))))(POINTS[:2])
+    found = jax.jit(lambda x: derivatives(through(body, polynomial(x, (0.0, 1.0), 6))))(POINTS[:2])
     assert_close(found, nested(forward, POINTS[:2], 6), 1e-10)  # sixth derivatives are sums of thousands
 
 
 @pytest.mark.parametrize("make", [mlp, modified_mlp])
 def test_a_lower_order_is_the_beginning_of_a_higher_one(make):
     body, _ = make(np.random.default_rng(7), "tanh")
-    low, high = (jax.jit(lambda x, order=order: through(body, jets.polynomial(x, (0.0, 1.0), order)))(POINTS) for order in (2, 4))
+    low, high = (jax.jit(lambda x, order=order: through(body, polynomial(x, (0.0, 1.0), order)))(POINTS) for order in (2, 4))
     assert_close(low, high[:3])
 
 
@@ -265,14 +265,14 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
         return out.at[:, 0].add(bias[:, None])
 
     def turned(jet, weight, bias):
-        return jnp.moveaxis(jets.dense(jnp.moveaxis(jet, -3, axis), weight, bias, axis), axis, -3)
+        return jnp.moveaxis(dense(jnp.moveaxis(jet, -3, axis), weight, bias, axis), axis, -3)
 
     def gradients(layer):
         return jax.grad(lambda *a: jnp.sum(back * layer(*a)), (0, 1, 2))(jet, weight, bias)
 
     expected = gradients(plain)
     for platform in ("cpu", "gpu"):
-        monkeypatch.setattr(jets, "current", lambda platform=platform: SimpleNamespace(platform=platform))
+        monkeypatch.setattr("separax.networks.dense.default_device", lambda platform=platform: SimpleNamespace(platform=platform))
         np.testing.assert_allclose(turned(jet, weight, bias), plain(jet, weight, bias), rtol=1e-11, atol=1e-11)
         for one, other in zip(gradients(turned), expected):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
@@ -282,6 +282,6 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
 
 def test_a_layer_of_which_nothing_is_differentiated_has_no_tangent():
     jet, weight, bias = jnp.ones((2, 3, 2)), jnp.ones((2, 4)), jnp.ones(4)
-    out, moved = jax.jvp(lambda s: (jets.dense(jet, weight, bias), s), (1.0,), (1.0,))[1]
+    out, moved = jax.jvp(lambda s: (dense(jet, weight, bias), s), (1.0,), (1.0,))[1]
     assert not np.any(np.asarray(out))
     assert moved == 1.0

@@ -9,10 +9,12 @@ from exact import exact_terms, growth, one, power, wave
 from jax.flatten_util import ravel_pytree
 
 import separax as sx
-from separax.bench import PaperLoss
-from separax.catalogue import find
-from separax.loss import Known, Loss, Model
-from separax.training import Trainer
+from separax.equations.inputs import Inputs
+from separax.paper.catalogue import find
+from separax.paper.step_time import PaperLoss
+from separax.residuals.loss import Loss
+from separax.residuals.model import Model
+from separax.training.trainer import Trainer
 
 TINY = sx.SPINN(rank=3, width=8, depth=2, body="mlp")
 POINTWISE = sx.PINN(width=8, depth=2, body="mlp")
@@ -424,7 +426,7 @@ def test_quadratic_residuals_have_the_same_square_without_a_lattice(residual, sa
 
     inside = loss.sources(model.network, places)[0]
     for name, expression in problem.expressions(inside, places[0].arrays(), model.unknowns).items():
-        assert loss._factors(name, expression, inside, places[0], Known(model.unknowns, {})) is not None
+        assert loss._factors(name, expression, inside, places[0], Inputs(model.unknowns, {})) is not None
     plain = LatticeLoss(problem, how)
     quick, slow = terms(loss)(params), terms(plain)(params)
     assert quick.dtype == jnp.float32
@@ -477,7 +479,7 @@ def test_linear_conditions_need_no_lattice(name, sampler):
     problem, how = with_condition(short_conditions()[name]), recipe(points=(14, 16, 18), sampler=sampler)
     loss, model, places = build(problem, how)
     for term, place, source in zip(problem.terms, places[1:], loss.sources(model.network, places)[1:]):
-        assert loss._squares(term, place, source, Known(model.unknowns, {})) is not None
+        assert loss._squares(term, place, source, Inputs(model.unknowns, {})) is not None
     short = values_and_gradients(problem, how)
     assert short[0].dtype == np.float64
     assert short[0][1] > 1e-3
@@ -500,7 +502,7 @@ def test_other_conditions_keep_the_lattice(condition):
     problem, how = with_condition(condition), recipe(points=(14, 16, 18))
     loss, model, places = build(problem, how)
     (term,), (source,) = problem.terms, loss.sources(model.network, places)[1:]
-    assert loss._squares(term, places[1], source, Known(model.unknowns, {})) is None
+    assert loss._squares(term, places[1], source, Inputs(model.unknowns, {})) is None
     short = values_and_gradients(problem, how)
     agree(short, values_and_gradients(problem, how, LatticeLoss), 5e-5)
 
@@ -510,7 +512,7 @@ def test_a_term_on_several_faces_of_a_large_network_keeps_the_lattice():
     problem, how = with_condition(sx.Dirichlet(0, hard=False)), recipe(sx.SPINN(rank=256, width=8, depth=1), points=5)
     loss, model, places = build(problem, how)
     sources = loss.sources(model.network, places)
-    assert all(loss._squares(*each, Known(model.unknowns, {})) is None for each in zip(problem.terms, places[1:], sources[1:]))
+    assert all(loss._squares(*each, Inputs(model.unknowns, {})) is None for each in zip(problem.terms, places[1:], sources[1:]))
 
 
 def products_of_a_step(problem, precision):

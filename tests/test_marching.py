@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax import marching, session
-from separax.errors import Diverged, InputError
-from separax.loss import START, Loss, values_name
-from separax.runs import check, read_settings
-from separax.training import Trainer
+from separax.core.errors import Diverged, InputError
+from separax.equations.inputs import START, values_name
+from separax.residuals.loss import Loss
+from separax.runs.folder import read_settings
+from separax.runs.keeping import check
+from separax.solving import marching
+from separax.training.trainer import Trainer
 
 BOX = sx.Box(t=(1, 2), x=(0, 2))
 SMALL = sx.SPINN(rank=4, width=12, depth=2, frequencies=1)
@@ -153,8 +155,8 @@ def test_all_windows_are_compiled_once(monkeypatch):
             compiled.append(self.stage.number)
             return super().compile(state)
 
-    monkeypatch.setattr(marching, "Trainer", Seen)
-    monkeypatch.setattr(session, "Trainer", Seen)
+    monkeypatch.setattr("separax.solving.marching.Trainer", Seen)
+    monkeypatch.setattr("separax.solving.session.Trainer", Seen)
     stages = [sx.Adam(5e-3, steps=40), sx.LBFGS(20)]
     sx.solve(problem(), recipe(optimiser=stages, steps=60), windows=3, progress=False)
     assert compiled == [0, 1]
@@ -205,7 +207,7 @@ def test_the_state_at_the_end_is_handed_on_exactly(marched):
         x = np.asarray(term.fixed["x"])
         assert len(x) == 32
         np.testing.assert_allclose(given[values_name(0)][0], exact(1.0, x), rtol=1e-6)
-        from separax.views import View
+        from separax.solution.view import View
 
         view = View(problem(), how, trainer.model(state.best), problem().quantities)
         np.testing.assert_allclose(found[values_name(0)][0], view(t=marched.edges[1], x=x), rtol=1e-5)
@@ -237,7 +239,7 @@ class Stop:
 
 
 def test_a_march_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)
+    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)
     whole = sx.solve(problem(), recipe(steps=300), windows=3, progress=False)
     part = sx.solve(problem(), recipe(steps=300), windows=3, out=tmp_path / "run", callback=Stop(400), progress=False)
     assert part.interrupted

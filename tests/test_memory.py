@@ -2,7 +2,7 @@
 
 import pytest
 
-from separax import memory
+from separax.core import memory
 
 GB = 10**9
 
@@ -52,8 +52,8 @@ def test_a_group_of_the_first_version(system):
 
 
 def test_the_lesser_of_the_two_counts(monkeypatch):
-    monkeypatch.setattr(memory, "_of_machine", lambda: 7)
-    monkeypatch.setattr(memory, "_of_group", lambda: 3)
+    monkeypatch.setattr("separax.core.memory._of_machine", lambda: 7)
+    monkeypatch.setattr("separax.core.memory._of_group", lambda: 3)
     assert memory.available() == 3
-    monkeypatch.setattr(memory, "_of_group", lambda: None)
+    monkeypatch.setattr("separax.core.memory._of_group", lambda: None)
     assert memory.available() == 7

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import separax as sx
-from separax import merges
-from separax.catalogue import CATALOGUE
+from separax.paper.catalogue import CATALOGUE
+from separax.separable import formats as merges
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -36,9 +36,9 @@ def summed(merge, factors, core, at):
 def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes, seed):
     axes = len(sizes)
     merge = {
-        "cp": lambda: merges.plain(axes, sizes[0]),
-        "tucker": lambda: merges.tucker(sizes),
-        "train": lambda: merges.train(axes, sizes[1:]),
+        "cp": lambda: merges.sum_of_products(axes, sizes[0]),
+        "tucker": lambda: merges.tucker_format(sizes),
+        "train": lambda: merges.train_format(axes, sizes[1:]),
     }[kind]()
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
@@ -47,7 +47,7 @@ def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes,
         values = np.asarray(merge.on_lattice(factors, core))
         plain = merge.columns([f[None] for f in factors], None if core is None else core[None])
         assert all(f.shape[-1] == merge.rank for f in plain)
-        assert np.allclose(merges.plain(axes, merge.rank).on_lattice([f[0] for f in plain], None), values)
+        assert np.allclose(merges.sum_of_products(axes, merge.rank).on_lattice([f[0] for f in plain], None), values)
         at = tuple(rng.integers(len(f)) for f in factors)
         assert values[at] == pytest.approx(summed(merge, [np.asarray(f) for f in factors], core, at))
         rows = [f[jnp.array([k, 0])] for f, k in zip(factors, at)]

@@ -9,11 +9,14 @@ from exact import exact_terms, growth, wave
 from typer.testing import CliRunner
 
 import separax as sx
-from separax.catalogue import find, navier_stokes, navier_stokes_3d
-from separax.cli import app
-from separax.flows import Flow, random_flow
-from separax.loss import Loss
-from separax.marched import Marched
+from separax.cli.app import app
+from separax.paper.catalogue import find, navier_stokes_3d
+from separax.paper.catalogue.navier_stokes import problem as make_problem
+from separax.paper.catalogue.navier_stokes import recipe, solved
+from separax.paper.flows.flow import Flow, random_flow
+from separax.paper.references.navier_stokes import VISCOSITY
+from separax.residuals.loss import Loss
+from separax.solution.pieces import Marched
 
 COSINE = np.pi / 2
 
@@ -101,7 +104,7 @@ def test_three_dimensions_from_the_command_line(tmp_path):
 # --- 2+1 axes ----------------------------------------------------------------------------------------------------
 
 
-def vortex(fields, viscosity=navier_stokes.VISCOSITY):
+def vortex(fields, viscosity=VISCOSITY):
     """A Taylor-Green vortex in two dimensions, ψ = cos x cos y e^(-2νt), as (u, v) or as ψ."""
     decay = growth(-2 * viscosity)
     if fields == ("psi",):
@@ -114,7 +117,7 @@ def vortex(fields, viscosity=navier_stokes.VISCOSITY):
 def test_a_decaying_vortex_solves_both_forms(recipe):
     x = 2 * np.pi * np.arange(16) / 16
     flow = Flow(-np.cos(x)[:, None] * np.sin(x), np.sin(x)[:, None] * np.cos(x))
-    problem = navier_stokes.problem(recipe, flow)
+    problem = make_problem(recipe, flow)
     how = sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=7, sampler=sx.Uniform(), precision="float64")
     terms, _ = exact_terms(problem, how, vortex(problem.fields))
     assert terms == pytest.approx(dict.fromkeys(terms, 0.0), abs=(1e-12) ** 2)
@@ -124,7 +127,7 @@ def test_a_decaying_vortex_solves_both_forms(recipe):
 
 def test_a_mean_flow_is_carried_by_the_stream_function():
     flow = Flow(np.full((16, 16), 0.5), np.full((16, 16), -0.25))
-    problem = navier_stokes.problem("best", flow)
+    problem = make_problem("best", flow)
     found = problem.quantities({"psi": _Still()}, {}, {})
     assert (found["u"], found["v"], found["w"]) == (0.5, -0.25, 0.0)
 
@@ -148,12 +151,12 @@ def test_the_papers_settings_in_two_dimensions():
 
 @pytest.mark.parametrize(
     "recipe",
-    [navier_stokes.solved(20, 6, 62, iterations=60), pytest.param(navier_stokes.recipe("best"), marks=pytest.mark.slow)],
+    [solved(20, 6, 62, iterations=60), pytest.param(recipe("best"), marks=pytest.mark.slow)],
     ids=["solved", "trained"],
 )
 def test_a_small_chaotic_case_is_solved(recipe):
     """One window of 0.1 from the random flow: the vorticity within five percent."""
-    problem = navier_stokes.problem("best", end=0.1)
+    problem = make_problem("best", end=0.1)
     found = sx.solve(problem, recipe, progress=False)
     assert found.relative_l2() < 0.05
     assert found.relative_l2(field="w") == found.relative_l2()

@@ -15,11 +15,10 @@ from measuring import order
 from scipy.integrate import solve_ivp
 
 import separax as sx
-from separax.errors import InputError
-from separax.flows import Flow, random_flow
-from separax.flows.fourier import coefficients, on_lattice
-from separax.reference import navier_stokes
-from separax.reference.navier_stokes import reference, solve
+from separax.core.errors import InputError
+from separax.paper.flows.flow import Flow, coefficients, on_lattice, random_flow
+from separax.paper.references import navier_stokes
+from separax.paper.references.navier_stokes import reference, solve
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -326,7 +325,7 @@ def test_what_viscosity_takes_at_once_is_followed():
 
 def test_nothing_is_solved_until_there_are_numbers_and_then_once_for_all(flow, monkeypatch):
     solved, march = [], navier_stokes.march
-    monkeypatch.setattr(navier_stokes, "march", lambda *arguments: solved.append(1) or march(*arguments))
+    monkeypatch.setattr("separax.paper.references.navier_stokes.march", lambda *arguments: solved.append(1) or march(*arguments))
     monkeypatch.setenv("SEPARAX_CACHE", os.environ["SEPARAX_CACHE"] + "-2")
     fields = reference(flow.u, flow.v, 0.02, 0.1, 72)
 

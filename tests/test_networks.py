@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from separax import networks
-from separax.domain import Box, Lattice, Points, flatten
-from separax.errors import InputError
-from separax.networks import NETWORKS, PINN, SPINN, network_name
-from separax.sources import sources
+from separax.core.errors import InputError
+from separax.domain.box import Box
+from separax.domain.places import Lattice, Points, flatten
+from separax.networks.architectures import NETWORKS, PINN, SPINN, network_name
+from separax.networks.bodies import MLP, ModifiedMLP, first_layer
+from separax.networks.encodings import Axis
+from separax.networks.values import sources
 
 BOX = Box(t=(0, 2), x=(-1, 1), y=(0.5, 3))
 KEY = jax.random.key(3)
@@ -80,7 +82,7 @@ def close(found, expected, relative=1e-11):
 def forward(body, features):
     """A body of one network, written plainly: (points, inputs) → (points, outputs)."""
     act = getattr(jnp, body.activation)
-    if isinstance(body, networks.MLP):
+    if isinstance(body, MLP):
         h = features
         for layer in body.hidden:
             h = act(h @ layer.weight + layer.bias)
@@ -222,7 +224,7 @@ def test_a_periodic_axis_is_periodic_in_value_and_derivatives_and_no_other_is(ma
 
 def test_padded_weights_are_zero_and_stay_zero():
     """An axis with one input next to a periodic one with 2K + 1: rows that no input feeds, of zero weights and slopes."""
-    weight = networks.first_layer(KEY, (3,), [1, 7, 1], 6, None, jnp.float64).weight
+    weight = first_layer(KEY, (3,), [1, 7, 1], 6, None, jnp.float64).weight
     network, coordinates = spinn(periodic=("x",), frequencies=3, body="mlp"), random_coordinates((3, 4, 5))
     slope = eqx.filter_jit(eqx.filter_grad(lambda n: sum(jnp.sum(jet**2) for jet in n.jets(coordinates, 1))))(network)
     for stacked in (weight, slope.body.hidden[0].weight):
@@ -248,7 +250,7 @@ def test_walls_vanish_exactly(make):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("bounds", [(-1, 1), (0, 0.3), (0, 10), (0.1, 0.7), (0.05, 1.1), (3, 3.7), (0, 2 * math.pi), (-1e3, 1.0)])
 def test_envelopes_are_zero_on_their_walls_whatever_the_bounds(dtype, bounds):
-    axis = networks.Axis(float(bounds[0]), float(bounds[1]), True, 0, ("-+", "-", "+"))
+    axis = Axis(float(bounds[0]), float(bounds[1]), True, 0, ("-+", "-", "+"))
     ends = jax.jit(lambda x: axis.envelope(x, 0)[0])(jnp.asarray(bounds, dtype))
     np.testing.assert_array_equal(ends[0, :2], 0.0)
     np.testing.assert_array_equal(ends[1, ::2], 0.0)
@@ -257,7 +259,7 @@ def test_envelopes_are_zero_on_their_walls_whatever_the_bounds(dtype, bounds):
 
 def test_walls_have_size_one_between():
     """The envelopes: 1 - s², (1 + s) / 2 and (1 - s) / 2 of the scaled coordinate s."""
-    axis = networks.Axis(0.0, 4.0, True, 0, ("-+", "-", "+", ""))
+    axis = Axis(0.0, 4.0, True, 0, ("-+", "-", "+", ""))
     close(
         axis.envelope(jnp.array([0.0, 1.0, 2.0, 4.0]), 0)[0],
         np.array([[0, 0, 1, 1], [0.75, 0.25, 0.75, 1], [1, 0.5, 0.5, 1], [0, 1, 0, 1]]),
@@ -362,7 +364,7 @@ def test_several_places_at_once_are_the_places_one_by_one():
 def passes(monkeypatch):
     """The shapes of what comes out of a body's hidden layers, call by call: of its rows and points."""
     seen = []
-    for body in (networks.MLP, networks.ModifiedMLP):
+    for body in (MLP, ModifiedMLP):
 
         def counted(self, given, fan, original=body.features):
             found = original(self, given, fan)
@@ -418,7 +420,7 @@ def test_the_matrix_products_of_a_body_have_as_many_rows_as_coordinates():
 
 
 def layers(body):
-    if isinstance(body, networks.MLP):
+    if isinstance(body, MLP):
         return [*body.hidden, body.out]
     return [body.first, *body.hidden, body.out]
 

@@ -11,10 +11,13 @@ from jax.flatten_util import ravel_pytree
 from numpy.polynomial import chebyshev
 
 import separax as sx
-from separax import jets
-from separax.jacobian import PLAIN, Plain
-from separax.loss import Known, Loss, Model
-from separax.normal import normal
+from separax.equations.inputs import Inputs
+from separax.networks.bases import chebyshev as chebyshev_taylor
+from separax.networks.taylor import derivatives
+from separax.residuals.jacobian import PLAIN, Plain
+from separax.residuals.loss import Loss
+from separax.residuals.model import Model
+from separax.residuals.normal_equations import layer_equations
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -65,10 +68,10 @@ def dense(loss, model, places):
 
     def roots(params):
         found = eqx.combine(whole(params), static)
-        from separax.sources import sources
+        from separax.networks.values import sources
 
         inside, *others = sources(found.network, places, loss.needs)
-        known = Known(found.unknowns, {})
+        known = Inputs(found.unknowns, {})
         expressions = loss.problem.expressions(inside, known.coordinates(places[0]), found.unknowns)
         parts = [loss.residual(n, e, inside, places[0], known) for n, e in expressions.items()]
         for term, place, source in zip(loss.problem.terms, places[1:], others):
@@ -113,7 +116,7 @@ def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, pla
     basis = [
         jax.random.normal(jax.random.key(i), (*c.shape[:2], c.shape[1] - 1)) for i, c in enumerate(model.network.coefficients)
     ]
-    found = eqx.filter_jit(lambda m: normal(loss, m, places, {}, basis))(model)
+    found = eqx.filter_jit(lambda m: layer_equations(loss, m, places, {}, basis))(model)
     left, jacobian, flat = dense(loss, model, places)
     assert found.value == pytest.approx(float(left @ left), rel=1e-12)
     assert found.value == pytest.approx(float(loss.total(loss(model, places))), rel=1e-12)
@@ -141,7 +144,7 @@ def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, pla
 def test_polynomials_and_their_derivatives_are_chebyshevs(number, order):
     x = np.linspace(-1, 1, 9)
     with jax.enable_x64(True):
-        jet = jets.derivatives(jets.chebyshev(jnp.asarray(x), number, order))
+        jet = derivatives(chebyshev_taylor(jnp.asarray(x), number, order))
     for n in range(number):
         for k in range(order + 1):
             true = chebyshev.chebval(x, chebyshev.chebder(np.eye(number)[n], k))

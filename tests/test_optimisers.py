@@ -11,10 +11,9 @@ import optax
 import pytest
 
 import separax as sx
-from separax import session
-from separax.loss import Loss
+from separax.residuals.loss import Loss
 from separax.runs.states import States
-from separax.training import UNSEEN, Trainer
+from separax.training.trainer import UNSEEN, Trainer
 
 
 def recipe(*optimisers, **options):
@@ -118,7 +117,7 @@ def test_bfgs_in_its_textbook_form():
 
 
 def test_a_matrix_that_would_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("separax.memory.available", lambda: 1_000)
+    monkeypatch.setattr("separax.core.memory.available", lambda: 1_000)
     with pytest.raises(
         sx.InputError, match=r"BFGS: the matrix of .* parameters would need .* use a smaller network, or sx.LBFGS"
     ):
@@ -250,7 +249,7 @@ def test_seeds_trained_together_are_those_trained_alone():
 
 def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
     """Stopped where L-BFGS would begin, and inside L-BFGS."""
-    monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
     how = recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(300), steps=200, sampler=sx.Uniform(every=10))
     straight = sx.solve(decay(), how, out=tmp_path / "straight")
     for stop, stage in ((200, 0), (400, 1)):

@@ -7,8 +7,8 @@ import pytest
 from exact import Exact, exact_terms, growth, one, power, wave
 
 import separax as sx
-from separax.domain import flatten
-from separax.loss import Loss
+from separax.domain.places import flatten
+from separax.residuals.loss import Loss
 
 HALF = np.pi / 2
 SQUARE = sx.Box(x=(-1, 2), y=(0, 1))

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from separax import products, rank
-from separax.cli import app
-from separax.domain import Box, quadrature
-from separax.errors import InputError, MemoryPrediction
+from separax.cli.app import app
+from separax.core.errors import InputError, MemoryPrediction
+from separax.domain.box import Box
+from separax.domain.samplers import quadrature
+from separax.separable import rank
+from separax.separable.fitting import _conjugate_gradients, _dense, _gradient
+from separax.separable.tucker import tucker_by_svd
 
 CUBE = Box(x=(-1, 1), y=(-1, 1), z=(-1, 1))
 PLANE = Box(t=(0, 10), x=(-1, 1), y=(-1, 1))
@@ -163,7 +166,7 @@ def test_errors_fall_and_are_those_of_the_factors():
 def test_tucker_is_exact():
     values = np.random.default_rng(0).standard_normal((5, 3, 6))
     values[:, 2] = values[:, 0]
-    core, (a, b, c) = products.tucker(values)
+    core, (a, b, c) = tucker_by_svd(values)
     assert core.shape == (5, 2, 6)
     np.testing.assert_allclose(np.einsum("abc,ia,jb,kc->ijk", core, a, b, c), values, atol=1e-13)
     np.testing.assert_allclose(b.T @ b, np.eye(2), atol=1e-14)
@@ -174,8 +177,8 @@ def test_the_jacobian_and_the_gram_matrices_agree():
     rng = np.random.default_rng(1)
     factors = [rng.standard_normal((n, 2)) for n in (4, 3, 5)]
     rest = rng.standard_normal((4, 3, 5))
-    gradient = products._gradient(rest, factors)
-    direct = products._dense(rest, factors, gradient)(1e-1)
+    gradient = _gradient(rest, factors)
+    direct = _dense(rest, factors, gradient)(1e-1)
     grams = [f.T @ f for f in factors]
     others = [grams[1] * grams[2], grams[0] * grams[2], grams[0] * grams[1]]
     pairs = {(1, 0): grams[2], (2, 0): grams[1], (2, 1): grams[0]}
@@ -186,7 +189,7 @@ def test_the_jacobian_and_the_gram_matrices_agree():
     jacobian = np.concatenate(blocks, 1)
     np.testing.assert_allclose(np.concatenate([g.ravel() for g in gradient]), jacobian.T @ rest.ravel(), atol=1e-12)
     damping = 1e-1 * np.linalg.norm(jacobian, 2) ** 2
-    iterated = products._conjugate_gradients(factors, others, pairs, gradient, damping, 1e-9)
+    iterated = _conjugate_gradients(factors, others, pairs, gradient, damping, 1e-9)
     for a, b in zip(direct, iterated):
         np.testing.assert_allclose(a, b, atol=1e-7)
     expected = np.linalg.solve(jacobian.T @ jacobian + damping * np.eye(24), -jacobian.T @ rest.ravel())

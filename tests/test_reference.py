@@ -16,10 +16,11 @@ from scipy.integrate import RK45
 from skfem.models.poisson import laplace, unit_load
 
 import separax as sx
-from separax.errors import InputError
-from separax.reference import Computed, Table, cache, diffusion, lshape
-from separax.reference.computed import Axis
-from separax.reference.runge_kutta import integrate
+from separax.core.errors import InputError
+from separax.paper.references import computed as cache
+from separax.paper.references import diffusion, lshape
+from separax.paper.references.computed import Axis, Computed, Table
+from separax.paper.references.navier_stokes import integrate
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -522,7 +523,7 @@ def test_diffusion_loses_through_the_boundary_what_it_loses():
 def test_diffusion_comes_from_the_cache_the_second_time(monkeypatch):
     place = lattice()
     first = Computed("diffusion", ("t", "x", "y"), diffusion._make)(*place)
-    monkeypatch.setattr(diffusion, "solve", lambda **settings: pytest.fail("solved again"))
+    monkeypatch.setattr("separax.paper.references.diffusion.solve", lambda **settings: pytest.fail("solved again"))
     again = Computed("diffusion", ("t", "x", "y"), diffusion._make)
     np.testing.assert_array_equal(again(*place), first)
     (path,) = (f for f in os.listdir(os.environ["SEPARAX_CACHE"]) if f.startswith("diffusion"))

@@ -12,15 +12,16 @@ import typer.testing
 from untrained import untrained, untrained_march
 
 import separax as sx
-from separax.catalogue import CATALOGUE
-from separax.cli import app
-from separax.report import animation, factors, figures, series
-from separax.report.comparison import write_comparison
-from separax.report.equation import equation
-from separax.report.mathml import mathml
-from separax.report.page import read_kept, recipe_facts, render, slices_of, write_report
-from separax.report.record import record
-from separax.runs import check
+from separax.cli.app import app
+from separax.equations.text import equation
+from separax.output import animation, figures
+from separax.output.comparison import write_comparison
+from separax.output.mathml import mathml
+from separax.output.page import read_kept, recipe_facts, render, slices_of, write_report
+from separax.output.viewer import data as factors
+from separax.paper.catalogue import CATALOGUE
+from separax.runs.keeping import check
+from separax.solution.record import make_record
 
 BOX = sx.Box(t=(0, 2), x=(-1, 1), y=(0, 3))
 RECIPE = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6)
@@ -213,7 +214,7 @@ def test_films_that_cannot_be_are_refused(solution, tmp_path, options, words):
 
 
 def test_mp4_needs_ffmpeg_and_says_so(solution, tmp_path, monkeypatch):
-    monkeypatch.setattr("separax.report.animation._ffmpeg", lambda: None)
+    monkeypatch.setattr("separax.output.animation._ffmpeg", lambda: None)
     with pytest.raises(sx.InputError, match=r"ffmpeg.*u\.gif"):
         solution.animate(tmp_path / "u.mp4")
 
@@ -234,7 +235,7 @@ def test_series_that_do_not_fit_are_shortened_and_say_by_how_much(solution, monk
     exactly = factors.payload(solution)
     assert exactly["error"] < 1e-6
     size = len(exactly["numbers"])
-    monkeypatch.setattr(series, "MOST_NUMBERS", 100)
+    monkeypatch.setattr("separax.output.viewer.series.MOST_NUMBERS", 100)
     shorter = factors.payload(solution)
     assert len(shorter["numbers"]) < size
     assert len(shorter["numbers"]) <= 100 * 4 * 4 / 3 + 4
@@ -254,7 +255,7 @@ def test_windows_have_factors_of_their_own():
 
 @pytest.fixture(scope="module")
 def page(solution, tmp_path_factory):
-    return write_report(solution, tmp_path_factory.mktemp("run"), record(solution))
+    return write_report(solution, tmp_path_factory.mktemp("run"), make_record(solution))
 
 
 def test_a_page_is_one_small_file_that_asks_for_nothing(page):
@@ -266,7 +267,7 @@ def test_a_page_is_one_small_file_that_asks_for_nothing(page):
 
 
 def test_a_page_says_how_a_solution_was_found_and_what_is_in_the_way(solution):
-    said = record(solution) | {
+    said = make_record(solution) | {
         "network": "spinn-spectral",
         "steps": 1,
         "ms_per_step": 16_400.0,
@@ -283,7 +284,7 @@ def test_a_page_says_how_a_solution_was_found_and_what_is_in_the_way(solution):
 
 def test_a_page_of_a_run_that_was_read_back_is_as_good(solution, page):
     before = page.read_text()
-    kept = json.loads(json.dumps(record(solution)))  # what a run's folder holds
+    kept = json.loads(json.dumps(make_record(solution)))  # what a run's folder holds
     read = copy.copy(solution)
     read.problem = copy.copy(solution.problem)
     read.problem.reference = read.problem.residual = None
@@ -337,7 +338,7 @@ def test_a_page_shows_no_checksums(exact_run):
 
 def test_a_comparison_says_what_differs(solution, tmp_path):
     other = untrained(solution.problem, sx.Recipe(sx.SPINN(rank=6, width=8, depth=1), points=6))
-    runs = [(s, {**record(s), "run_dir": f"runs/{name}"}) for s, name in ((solution, "<one>"), (other, "two"))]
+    runs = [(s, {**make_record(s), "run_dir": f"runs/{name}"}) for s, name in ((solution, "<one>"), (other, "two"))]
     text = write_comparison(runs, tmp_path / "page.html").read_text()
     table = text[text.index('<table class="runs">') : text.index("</table>")]
     head = re.findall("<th>(.*?)</th>", table)
@@ -354,7 +355,7 @@ def test_a_comparison_says_what_differs(solution, tmp_path):
 def test_a_record_has_no_numbers_that_json_has_not():
     problem = sx.Problem(sx.Box(x=(0, 1)), lambda u: u.x, [sx.Dirichlet(1, on="x-")], reference=lambda x: jnp.log(x - 2))
     found = sx.solve(problem, sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, steps=2), seed=[0, 1], progress=False)
-    kept = record(found)
+    kept = make_record(found)
     assert kept["relative_l2"] is None
     assert kept["relative_l2_each"] == [None, None]
     json.dumps(kept, allow_nan=False)
@@ -376,7 +377,7 @@ def kept_run(solution, tmp_path, monkeypatch):
     """A run's folder, as `load` finds it."""
     run = tmp_path / "run"
     run.mkdir()
-    (run / "record.json").write_text(json.dumps(record(solution)))
+    (run / "record.json").write_text(json.dumps(make_record(solution)))
 
     def load(folder):
         if not (folder / "record.json").exists():

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from separax.catalogue import CATALOGUE
-from separax.errors import InputError
-from separax.reproduce.plan import Job, left_out, plan
-from separax.reproduce.published import published
+from separax.core.errors import InputError
+from separax.paper.catalogue import CATALOGUE
+from separax.paper.reproduce.plan import Job, left_out, plan, published
 
 
 def rows(jobs):

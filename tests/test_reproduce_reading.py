@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from separax.errors import InputError
-from separax.reproduce import figures, tables
-from separax.reproduce.published import published
-from separax.reproduce.records import DamagedRecord, collect, read_record, write_record
-from separax.reproduce.statistics import interval
+from separax.core.errors import InputError
+from separax.paper.reproduce import tables
+from separax.paper.reproduce.figures import error_against_rank, error_over_time, four_columns, save
+from separax.paper.reproduce.plan import published
+from separax.paper.reproduce.records import DamagedRecord, collect, furthest, read_record, write_record
+from separax.paper.reproduce.tables import interval
 from separax.runs.files import checksum, seal
 
 PROBLEMS = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")
@@ -530,8 +531,8 @@ def test_four_columns_show_the_records_and_the_paper(tmp_path):
     records = synthetic(seeds=7)
     records.append(made(points=64, relative_l2=[9.0], recipe="best"))
     records.append(made(points=64, relative_l2=[9.0], rank=4))
-    figure = figures.four_columns(records, published(), PROBLEMS)
-    assert size(figures.save(figure, tmp_path / "made" / "four.png")) == (2400, 2000)
+    figure = four_columns(records, published(), PROBLEMS)
+    assert size(save(figure, tmp_path / "made" / "four.png")) == (2400, 2000)
     panels = np.reshape(list(figure.axes), (4, 4))
     assert all(panel.get_yscale() == "log" for panel in panels.ravel())
     for problem, row in zip(PROBLEMS, panels):
@@ -570,47 +571,47 @@ def test_four_columns_bear_what_is_missing(tmp_path):
         made(points=32, relative_l2=[0.01]),
         made(points=16, relative_l2=[1e-9, 0.1], memory_mb=0.0),
     ]
-    figure = figures.four_columns(records, published(), ["diffusion", "helmholtz", "my-own"])
+    figure = four_columns(records, published(), ["diffusion", "helmholtz", "my-own"])
     first, second, third = np.reshape(list(figure.axes), (3, 4))
     np.testing.assert_allclose(drawn(first[0], "spinn-mod")[:, 0], [16, 32])
     np.testing.assert_allclose(drawn(first[1], "spinn-mod")[:, 0], [16, 32, 64])
     np.testing.assert_allclose(drawn(first[2], "spinn-mod")[:, 0], [32, 64])  # zero has no place on a log scale
     assert not any(line.get_label() == "spinn-mod" for line in second[0].get_lines())
     assert all("no records" in [t.get_text() for t in panel.texts] for panel in (second[3], *third))
-    assert min(size(figures.save(figure, tmp_path / "some.png"))) > 1000
+    assert min(size(save(figure, tmp_path / "some.png"))) > 1000
     assert figure.get_supxlabel() == "all of our errors are of fewer seeds or steps than published"
     with pytest.raises(InputError, match="problems must name"):
-        figures.four_columns(records, published(), [])
+        four_columns(records, published(), [])
 
 
 def test_one_record_is_drawn_for_a_place():
     records = [made(steps=10), made(relative_l2=[0.2] * 7), made(relative_l2=[0.1] * 2), made(points=16), without_errors("timed")]
-    assert [(r["points"], len(r["seeds"])) for r in figures.furthest(records)] == [(16, 3), (64, 7)]
+    assert [(r["points"], len(r["seeds"])) for r in furthest(records)] == [(16, 3), (64, 7)]
 
 
 def test_error_against_rank_shows_means_and_bands(tmp_path):
     ranks = (4, 8, 16, 32)
     records = [made(relative_l2=[1 / r, 1.2 / r, 1.4 / r], rank=r, ms_per_step=0.1 + r / 100) for r in reversed(ranks)]
-    figure = figures.error_against_rank([*records, *(r | {"problem": "klein-gordon"} for r in records)])
+    figure = error_against_rank([*records, *(r | {"problem": "klein-gordon"} for r in records)])
     label = "Diffusion, (2+1)-d, spinn-mod, 64³"
     np.testing.assert_allclose(drawn(figure.axes[0], label), [(r, 1.2 / r) for r in ranks])
     np.testing.assert_allclose(drawn(figure.axes[1], label), [(r, 0.1 + r / 100) for r in ranks])
     assert len(figure.axes[0].collections) == 2
-    assert size(figures.save(figure, tmp_path / "rank.png")) == (1800, 720)
+    assert size(save(figure, tmp_path / "rank.png")) == (1800, 720)
     with pytest.raises(InputError, match="1 of 1 do not"):
-        figures.error_against_rank([made()])
+        error_against_rank([made()])
 
 
 def test_error_over_time_is_drawn_and_tabled(tmp_path):
     over = {"t": [0.0, 0.25, 0.5, 0.75, 1.0], "relative_l2": [[0.01 * i, 0.03 * i] for i in range(1, 6)]}
     records = [made("navier-stokes", points=n, relative_l2=(0.03, 0.04), over_time=over) for n in (32, 64)]
-    figure = figures.error_over_time(records)
+    figure = error_over_time(records)
     np.testing.assert_allclose(drawn(figure.axes[0], "spinn-mod, 2¹⁸"), [(0.25 * i, 0.02 * (i + 1)) for i in range(5)])
     text = tables.markdown(tables.time_table(records))
     assert "| spinn-mod | 2¹⁸ | 0.02 ± " in text
     assert "relative L2 t = 0.75" in text
     with pytest.raises(InputError, match="'over_time'"):
-        figures.error_over_time([made()])
+        error_over_time([made()])
 
 
 def test_a_study_of_ranks_is_tabled_beside_the_papers_rank():

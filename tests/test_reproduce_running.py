@@ -13,22 +13,22 @@ import pytest
 from typer.testing import CliRunner
 from untrained import untrained as random_solution
 
-from separax.catalogue import CATALOGUE
-from separax.catalogue.navier_stokes_3d import velocity
-from separax.cli import app
-from separax.errors import Diverged, MemoryPrediction
-from separax.loss import Loss
-from separax.networks import SPINN
-from separax.reproduce import figures, flows, running
-from separax.reproduce.plan import Job
-from separax.reproduce.records import DamagedRecord, collect, read_record, write_record
-from separax.reproduce.running import Stopped, run_all
-from separax.reproduce.showing import documents, log_command, rows_of, write_all
-from separax.reproduce.standing import recorded
-from separax.runs import load, read_settings
-from separax.runs.lock import Lock
-from separax.solving import solve
-from separax.training import Trainer
+from separax.cli.app import app
+from separax.core.errors import Diverged, MemoryPrediction
+from separax.networks.architectures import SPINN
+from separax.paper.catalogue import CATALOGUE
+from separax.paper.catalogue.navier_stokes_3d import velocity
+from separax.paper.reproduce import figures as flows
+from separax.paper.reproduce import running
+from separax.paper.reproduce.plan import Job
+from separax.paper.reproduce.records import DamagedRecord, collect, read_record, recorded, write_record
+from separax.paper.reproduce.running import Stopped, run_all
+from separax.paper.reproduce.showing import documents, log_command, rows_of, write_all
+from separax.residuals.loss import Loss
+from separax.runs.folder import Lock, read_settings
+from separax.runs.loading import load
+from separax.solving.entry import solve
+from separax.training.trainer import Trainer
 
 JOB = Job("helmholtz", "spinn", 6, (0, 1), steps=40)
 
@@ -36,7 +36,9 @@ JOB = Job("helmholtz", "spinn", 6, (0, 1), steps=40)
 @pytest.fixture
 def quick(monkeypatch):
     """A step is not timed; it takes a second otherwise."""
-    monkeypatch.setattr(running, "step_cost", lambda *_: {"ms_per_step": 0.5, "compile_seconds": 1.0, "memory_mb": 2.0})
+    monkeypatch.setattr(
+        "separax.paper.reproduce.running.step_cost", lambda *_: {"ms_per_step": 0.5, "compile_seconds": 1.0, "memory_mb": 2.0}
+    )
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def untrained(monkeypatch):
     def fail(*_, **__):
         raise AssertionError("trained")
 
-    monkeypatch.setattr(running, "solve", fail)
+    monkeypatch.setattr("separax.paper.reproduce.running.solve", fail)
 
 
 def go(jobs, folder):
@@ -148,7 +150,7 @@ def test_more_steps_are_run_and_what_was_there_is_put_aside(folder, monkeypatch)
     # a second time: neither of the two that are aside is overwritten
     second = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(running, "available", lambda: 1)
+        patch.setattr("separax.paper.reproduce.running.available", lambda: 1)
         go([Job("helmholtz", "spinn", 6, (0,), steps=80)], folder)
     assert path.read_bytes() == second  # a row that ran is worth more than one that does not fit
     go([Job("helmholtz", "spinn", 6, (0,), steps=80)], folder)
@@ -167,7 +169,7 @@ def test_a_quick_try_takes_no_place_of_a_longer_run(folder, monkeypatch):
     assert len(collect(folder)[0]) == 2
     (row,) = [r for r in rows_of(["helmholtz"], collect(folder)[0])["helmholtz"] if r.record]
     assert row.record["steps"] == 40  # what reaches furthest is in the table
-    monkeypatch.setattr(running, "solve", None)
+    monkeypatch.setattr("separax.paper.reproduce.running.solve", None)
     assert go([other], folder)[0][0]["relative_l2"] == quick["relative_l2"]  # found again where it lies
     assert go([JOB], folder)[0] == [read_record(path)]
 
@@ -181,7 +183,7 @@ def test_what_fails_takes_no_place_of_what_worked(folder, monkeypatch, trouble):
     def fail(*_, **__):
         raise trouble
 
-    monkeypatch.setattr(running, "solve", fail)
+    monkeypatch.setattr("separax.paper.reproduce.running.solve", fail)
     (record,), said = go([dataclasses.replace(JOB, seeds=(0, 1, 2))], folder)
     assert record["status"] == "timed"
     assert path.read_bytes() == old
@@ -194,7 +196,7 @@ def test_failing_again_and_again_leaves_one_record(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise Diverged("no numbers")
 
-    monkeypatch.setattr(running, "solve", fail)
+    monkeypatch.setattr("separax.paper.reproduce.running.solve", fail)
     for _ in range(3):
         go([JOB], tmp_path)
     assert [p.name for p in (tmp_path / "helmholtz").iterdir()] == ["spinn-6.json"]
@@ -256,7 +258,7 @@ def test_a_seed_that_diverged_is_named(done, tmp_path, monkeypatch):
         found[1].history.total[2:] = np.nan
         return found
 
-    monkeypatch.setattr(running, "solve", solve_with_one_gone)
+    monkeypatch.setattr("separax.paper.reproduce.running.solve", solve_with_one_gone)
     (record,), _ = go([JOB], tmp_path)
     assert record["note"] == "seed 1 diverged at step 20"
     assert record["relative_l2"] == pytest.approx(read_record(done / "helmholtz" / "spinn-6.json")["relative_l2"], rel=1e-5)
@@ -264,7 +266,9 @@ def test_a_seed_that_diverged_is_named(done, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("quick")
 def test_an_error_that_is_no_number_stops_no_other_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "_error", lambda solution: (np.nan, np.nan) if solution.seed else (0.1, 0.1))
+    monkeypatch.setattr(
+        "separax.paper.reproduce.running._error", lambda solution: (np.nan, np.nan) if solution.seed else (0.1, 0.1)
+    )
     jobs = [JOB, dataclasses.replace(JOB, seeds=(0,))]
     records, said = go(jobs, tmp_path)
     assert [r["status"] for r in records] == ["timed", "done"]
@@ -275,7 +279,7 @@ def test_an_error_that_is_no_number_stops_no_other_row(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_picture_that_is_gone_is_drawn_again_from_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(figures, "DPI", 40)
+    monkeypatch.setattr("separax.paper.reproduce.figures.DPI", 40)
     job = Job("poisson-lshape", "spinn-mod", 8, (0,), steps=5)
     go([job], tmp_path)
     (picture,) = (tmp_path / "figures").iterdir()
@@ -291,7 +295,7 @@ def test_a_row_is_recorded_before_it_is_drawn(tmp_path, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "draw", stopped)
+    monkeypatch.setattr("separax.paper.reproduce.running.draw", stopped)
     with pytest.raises(Stopped, match="stopped at once"):
         go([Job("helmholtz", "spinn", 6, (0,), steps=20)], tmp_path)
     assert [r["status"] for r in collect(tmp_path)[0]] == ["done"]
@@ -358,7 +362,7 @@ def test_every_command_is_listed_with_its_time(tmp_path):
 
 @pytest.mark.usefixtures("untrained")
 def test_too_little_memory_skips_a_row_and_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "available", lambda: 1_000)
+    monkeypatch.setattr("separax.paper.reproduce.running.available", lambda: 1_000)
     jobs = [Job("helmholtz", "spinn", n, (0,), steps=40) for n in (256, 6)]
     (large, small), said = go(jobs, tmp_path)
     assert large["status"] == small["status"] == "skipped"
@@ -380,7 +384,7 @@ def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monke
     problem, recipe = JOB.make()
     with jax.enable_x64(True):
         needed = Trainer(Loss(problem, recipe)).predicted_bytes()
-    monkeypatch.setattr(running, "available", lambda: int(1.9 * needed))
+    monkeypatch.setattr("separax.paper.reproduce.running.available", lambda: int(1.9 * needed))
     (record,), _ = go([JOB], tmp_path)
     assert (record["status"], record["note"], record["seeds"]) == ("done", "1 seed at a time", [0, 1])
     together = read_record(done / "helmholtz" / "spinn-6.json")
@@ -392,7 +396,7 @@ def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monke
     spent = [json.loads((g / "record.json").read_text())["train_seconds"] for g in groups]
     assert record["train_seconds"] == pytest.approx(sum(spent))
     # with more memory they are gone on with as they were begun
-    monkeypatch.setattr(running, "available", lambda: None)
+    monkeypatch.setattr("separax.paper.reproduce.running.available", lambda: None)
     (tmp_path / "helmholtz" / "spinn-6.json").unlink()
     assert go([JOB], tmp_path)[0][0]["note"] == "1 seed at a time"
     assert sorted((tmp_path / "runs" / "helmholtz").iterdir()) == groups
@@ -409,7 +413,7 @@ def test_a_large_pointwise_network_fills_a_device_by_itself(problem, network, po
 
 @pytest.mark.usefixtures("quick")
 def test_where_a_seed_fills_a_device_each_is_trained_and_kept_by_itself(tmp_path, monkeypatch):
-    monkeypatch.setattr(running, "fills", lambda *_: True)
+    monkeypatch.setattr("separax.paper.reproduce.running.fills", lambda *_: True)
     (record,), _ = go([JOB], tmp_path)
     assert (record["status"], record["note"], record["seeds"]) == ("done", "1 seed at a time", [0, 1])
     assert sorted(read_settings(g)["seeds"] for g in (tmp_path / "runs" / "helmholtz").iterdir()) == [[0], [1]]
@@ -455,7 +459,7 @@ def test_a_run_that_fails_is_recorded_as_such_and_others_go_on(tmp_path, monkeyp
     def fail(*_, **__):
         raise trouble
 
-    monkeypatch.setattr(running, "solve", fail)
+    monkeypatch.setattr("separax.paper.reproduce.running.solve", fail)
     records, _ = go([JOB, Job("helmholtz", "spinn", 5, (0,), steps=40)], tmp_path)
     assert [(r["status"], r["ms_per_step"]) for r in records] == [("timed", 0.5)] * 2
     assert words in read_record(JOB.path(tmp_path))["note"]
@@ -467,7 +471,7 @@ def test_other_errors_are_not_hidden(tmp_path, monkeypatch):
     def fail(*_, **__):
         raise jax.errors.JaxRuntimeError("INTERNAL: something else")
 
-    monkeypatch.setattr(running, "solve", fail)
+    monkeypatch.setattr("separax.paper.reproduce.running.solve", fail)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         go([JOB], tmp_path)
 
@@ -501,7 +505,7 @@ def test_an_interrupted_row_goes_on_and_ends_where_an_uninterrupted_one_does(tmp
         return solve(*arguments, **options, callback=lambda **_: signal.raise_signal(signal.SIGINT))
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "solve", interrupted)
+        patch.setattr("separax.paper.reproduce.running.solve", interrupted)
         stopped = command(*row, "--out", tmp_path / "cut")
     assert stopped.exit_code == 130, stopped.stderr
     assert "stopped at step" in plain(stopped.stderr)
@@ -525,7 +529,7 @@ def test_an_interrupt_before_training_stops_the_rows(tmp_path, monkeypatch):
     def step_cost(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "step_cost", step_cost)
+    monkeypatch.setattr("separax.paper.reproduce.running.step_cost", step_cost)
     with pytest.raises(Stopped, match="helmholtz, spinn, 6 points per axis: stopped"):
         go([JOB, JOB], tmp_path)
     done = command("helmholtz", "--networks", "spinn", "--points", 6, "--out", tmp_path)
@@ -561,13 +565,13 @@ def test_tables_and_figures_are_written(folder):
 @pytest.mark.usefixtures("own_cache")
 def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
     """Untrained networks will do: what is drawn is where, and beside what."""
-    monkeypatch.setattr(flows, "SHOWN", 12)
-    monkeypatch.setattr(flows, "INSTANTS", 3)
-    monkeypatch.setattr(figures, "DPI", 40)
+    monkeypatch.setattr("separax.paper.reproduce.figures.SHOWN", 12)
+    monkeypatch.setattr("separax.paper.reproduce.figures.INSTANTS", 3)
+    monkeypatch.setattr("separax.paper.reproduce.figures.DPI", 40)
     for name in flows.FLOWS:
         text, how = CATALOGUE[name].make("paper")
         small = dataclasses.replace(how, network=SPINN(rank=2, width=4, depth=1, body="mlp"), points=4)
-        flows.pictures(name, random_solution(text, small), tmp_path, "tiny")
+        flows.flow_pictures(name, random_solution(text, small), tmp_path, "tiny")
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "navier-stokes-3d-tiny-velocity.png",
         "navier-stokes-3d-tiny-vorticity.png",

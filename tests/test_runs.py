@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax import session
-from separax.runs import Run, check, files, read_settings, toml
+from separax.runs import files, toml
 from separax.runs.describing import described
-from separax.runs.shapes import SampledShape, samples
+from separax.runs.folder import Run, read_settings
+from separax.runs.keeping import check
+from separax.runs.sampled_shape import SampledShape, samples
 from separax.runs.states import NAMES, Saver, States
+from separax.solving import session
 
 TINY = sx.SPINN(rank=3, width=6, depth=1)
 T, X = np.linspace(0, 1, 5), np.linspace(0, 2, 6)
@@ -47,8 +49,8 @@ def solve(folder, problem=None, how=None, **options):
 def often():
     """Every launch is as short as it gets, and saved before the next one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "SAVE_SECONDS", -1.0)
-        patch.setattr(session, "LAUNCH_SECONDS", 0.0)
+        patch.setattr("separax.solving.session.SAVE_SECONDS", -1.0)
+        patch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)
         patch.setattr(Saver, "start", Saver.do)
         yield
 
@@ -398,7 +400,7 @@ def full(monkeypatch, *names):
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, content)
 
-    monkeypatch.setattr(files, "write", fails)
+    monkeypatch.setattr("separax.runs.files.write", fails)
 
 
 @pytest.mark.usefixtures("often")
@@ -433,7 +435,7 @@ def test_a_solution_outlives_whatever_goes_wrong_while_it_is_kept(tmp_path, monk
     def fails(*_):
         raise TypeError("cannot be written as text")
 
-    monkeypatch.setattr(files, "npz", fails)
+    monkeypatch.setattr("separax.runs.files.npz", fails)
     found = solve(tmp_path / "run", how=recipe(steps=10))
     assert np.all(np.isfinite(found(t=T, x=X)["u"]))
     said = capsys.readouterr().err
@@ -465,7 +467,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_compiles(fol
 
     os_open = os.open
     monkeypatch.setattr(os, "open", read_only)
-    monkeypatch.setattr(session, "Session", None)
+    monkeypatch.setattr("separax.solving.session.Session", None)
     with pytest.raises(sx.InputError, match=r"out: cannot write to .* \(Read-only file system\)"):
         solve(folder, resume=True)
 

@@ -13,21 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import Polynomial
 
-from separax import separable
-from separax.domain import Box, Lattice, quadrature
-from separax.errors import DerivativeError, InputError
-from separax.separable import (
-    Separable,
-    best_split,
-    columns,
-    fitting,
-    khatri_rao,
-    leibniz,
-    mean_square,
-    merge,
-    merge_at_points,
-    merge_each,
-)
+from separax.core.errors import DerivativeError, InputError
+from separax.domain.box import Box
+from separax.domain.places import Lattice
+from separax.domain.samplers import quadrature
+from separax.separable.gram import mean_square
+from separax.separable.merging import best_split, columns, fitting, khatri_rao, merge, merge_at_points, merge_each
+from separax.separable.separable import Separable, leibniz
 
 AXES = ("t", "x", "y", "z", "a", "b", "c")
 some = settings(max_examples=12, deadline=None)
@@ -218,7 +210,7 @@ def test_the_gradient_of_a_khatri_rao_product_is_the_same_on_a_gpu(monkeypatch, 
         return jax.grad(lambda f: jnp.sum(back * khatri_rao(f)))(factors)
 
     here = gradients()
-    monkeypatch.setattr(separable, "current", lambda: SimpleNamespace(platform="gpu"))
+    monkeypatch.setattr("separax.separable.merging.default_device", lambda: SimpleNamespace(platform="gpu"))
     reductions = str(jax.make_jaxpr(gradients)()).count("reduce_sum")
     for one, other in zip(gradients(), here):
         assert_close(one, other, 1e-12)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from separax.separate import MOST, separate
+from separax.separable.reading import MOST, separate
 
 SHAPE = (4, 3, 5)
 T, X, Y = (np.linspace(0.3 + 0.1 * i, 1.4, n).reshape([-1 if i == j else 1 for j in range(3)]) for i, n in enumerate(SHAPE))

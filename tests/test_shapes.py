@@ -11,9 +11,9 @@ from exact import exact_terms, growth, one, power, wave
 from scipy.special import ellipe
 
 import separax as sx
-from separax import shapes
-from separax.loss import Loss
-from separax.shapes import Shape
+from separax.domain import shapes
+from separax.domain.shapes import Shape
+from separax.residuals.loss import Loss
 
 SQUARE = sx.Box(x=(-1, 1), y=(-1, 1))
 CUBE = sx.Box(x=(-1, 1), y=(-1, 1), z=(-1, 1))

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax import session
-from separax.loss import Model
-from separax.networks import matrices
+from separax.networks.bodies import matrices
+from separax.residuals.model import Model
 from separax.runs.states import States
 
 
@@ -134,7 +133,7 @@ def test_only_the_weights_of_layers_are_matrices(network):
 
 
 def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
     how = recipe(sx.SOAP(1e-2, "cosine", warmup=10, steps=300))
     straight = sx.solve(decay(), how, out=tmp_path / "straight")
     assert straight.history.total[29] < 0.02 * straight.history.total[0]

@@ -9,9 +9,9 @@ import pytest
 from untrained import untrained, untrained_march
 
 import separax as sx
-from separax.formulas import OPERATIONS
-from separax.report.page import write_report
-from separax.report.record import record
+from separax.equations.formulas import OPERATIONS
+from separax.output.page import write_report
+from separax.solution.record import make_record
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 # its pages are made once, by one of the workers
@@ -82,7 +82,7 @@ def pages(solutions, tmp_path_factory):
     out = {}
     for name, solution in solutions.items():
         folder = tmp_path_factory.mktemp(name)
-        out[name] = write_report(solution, folder, record(solution))
+        out[name] = write_report(solution, folder, make_record(solution))
     return out
 
 

@@ -5,9 +5,9 @@ import itertools
 import jax
 import numpy as np
 
-from separax.loss import Model
-from separax.marched import Marched
-from separax.solution import History, Solution, Timing
+from separax.residuals.model import Model
+from separax.solution.pieces import Marched
+from separax.solution.solution import History, Solution, Timing
 
 
 def untrained(problem, recipe, seed=0, since=0.0, steps=10, first=None):

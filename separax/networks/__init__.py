@@ -1,30 +1,36 @@
-"""The two kinds of network: `SPINN`, one small network per axis, and `PINN`, one network of all coordinates.
-
-Each is a frozen description (`SPINN(rank=32, width=64)`) that `build` turns into an Equinox module with weights, for
-a given box. Both share their bodies (MLP and modified MLP), which take jets to jets, so that a single pass yields the
-value and all derivatives along an axis.
-"""
+"""The two kinds of network: `SPINN`, one small network per axis, and `PINN`, one network of all coordinates."""
 
 from .architectures import NETWORKS, PINN, SPECTRAL, SPINN, network_name
-from .axis import ROOT, Axis
-from .bodies import MLP, Layer, ModifiedMLP, first_layer, matrices
-from .pointwise import PointwiseNetwork
-from .separable import SeparableNetwork, filled
+from .bases import Line
+from .bodies import ModifiedMLP, matrices
+from .encodings import SQUARE_ROOT, Axis
+from .known_part import Coordinates, KnownPart
+from .pointwise_network import PointwiseNetwork, along
+from .separable_network import SeparableNetwork, filled
+from .taylor import MAX_ORDER
+from .values import SeparableSource, Source, highest, is_thin, sources
 
 __all__ = [
-    "MLP",
+    "MAX_ORDER",
     "NETWORKS",
     "PINN",
-    "ROOT",
     "SPECTRAL",
     "SPINN",
+    "SQUARE_ROOT",
     "Axis",
-    "Layer",
+    "Coordinates",
+    "KnownPart",
+    "Line",
     "ModifiedMLP",
     "PointwiseNetwork",
     "SeparableNetwork",
+    "SeparableSource",
+    "Source",
+    "along",
     "filled",
-    "first_layer",
+    "highest",
+    "is_thin",
     "matrices",
     "network_name",
+    "sources",
 ]

@@ -13,15 +13,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from .. import jets, merges
+from ..core import InputError, finite, listed, one_of, whole
 from ..domain import Box, places_by_axis
-from ..errors import InputError, finite, listed, one_of, whole
-from ..lifts import Lift
-from ..merges import Merge
-from .axis import Axis
+from ..separable import KINDS, Format, sum_of_products, train_format, tucker_format
+from .activations import ACTIVATIONS
 from .bodies import MLP, Layer, ModifiedMLP, first_layer, glorot
-from .pointwise import PointwiseNetwork
-from .separable import SeparableNetwork
+from .encodings import Axis
+from .known_part import KnownPart
+from .pointwise_network import PointwiseNetwork
+from .separable_network import SeparableNetwork
 
 
 def _whole(value: Any) -> Any:
@@ -67,7 +67,7 @@ class _Architecture(eqx.Module):
             whole(f"{name}: {argument}", getattr(self, argument))
         whole(f"{name}: depth", self.depth, 0 if getattr(self, "functions", ()) else 1)
         one_of(f"{name}: body", self.body, ("modified", "mlp"))
-        one_of(f"{name}: activation", self.activation, jets.ACTIVATIONS)
+        one_of(f"{name}: activation", self.activation, ACTIVATIONS)
         if self.steepness is not None:
             finite(f"{name}: steepness", self.steepness, positive=True)
 
@@ -79,7 +79,7 @@ class _Architecture(eqx.Module):
         periodic: Iterable[str] = (),
         walls: Sequence[Sequence[str]] | None = None,
         dtype: Any = jnp.float32,
-        lift: Lift | None = None,
+        lift: KnownPart | None = None,
     ) -> Any:
         """The network with weights, for a box; added to `lift`, if there is one."""
         axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
@@ -133,7 +133,7 @@ class SPINN(_Architecture):
     breaks: Any = eqx.field(static=True, default=(), converter=_breaks)
 
     def __check_init__(self):
-        one_of("SPINN: merge", self.merge, merges.KINDS)
+        one_of("SPINN: merge", self.merge, KINDS)
         if self.breaks and not self.functions:
             raise InputError("SPINN: breaks are places where polynomials may have a kink: give functions, too")
         if isinstance(self.rank, tuple):
@@ -197,17 +197,17 @@ class SPINN(_Architecture):
             return {axis: min(rank, most(axis)) for axis, rank in self.rank}
         return min(self.rank, *(most(axis) for axis in {*number, *breaks}))
 
-    def merged(self, axes: Sequence[Axis]) -> Merge:
+    def merged(self, axes: Sequence[Axis]) -> Format:
         """How the factors of these axes meet."""
         number = len(axes)
         if self.merge == "tucker":
-            return merges.tucker([axis.rank or self.rank for axis in axes])
+            return tucker_format([axis.rank or self.rank for axis in axes])
         if self.merge == "train":
             bonds = self.rank if isinstance(self.rank, tuple) else (self.rank,) * (number - 1)
             if len(bonds) != number - 1:
                 raise InputError(f"SPINN: rank has {len(bonds)} numbers: between {number} axes there are {number - 1}")
-            return merges.train(number, bonds)
-        return merges.plain(number, self.rank)
+            return train_format(number, bonds)
+        return sum_of_products(number, self.rank)
 
     def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> SeparableNetwork:
         merge = self.merged(axes)

@@ -12,26 +12,25 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .. import jets
-from ..fans import Fan, Parts
-from ..jets import Jet
+from .dense import dense
+from .taylor import DirectionalTaylor, Parts, Taylor
 
 
 class Layer(eqx.Module):
     weight: Float[Array, "*batch inputs outputs"]
     bias: Float[Array, "*batch outputs"]
 
-    def __call__(self, jet: Jet, fan: Fan) -> Jet:
-        return jets.dense(jet, self.weight, self.bias, fan.axis)
+    def __call__(self, jet: Taylor, fan: DirectionalTaylor) -> Taylor:
+        return dense(jet, self.weight, self.bias, fan.axis)
 
-    def parts(self, given: Jet | Parts, fan: Fan) -> Parts:
+    def parts(self, given: Taylor | Parts, fan: DirectionalTaylor) -> Parts:
         """The same row by row; of a row that is the same at all points, or zero, at no more expense than that."""
         if not isinstance(given, Parts):
             return fan.parts(self(given, fan))
-        value = jets.dense(given.value[None], self.weight, self.bias)[0]
+        value = dense(given.value[None], self.weight, self.bias)[0]
         rows, structure = jax.tree.flatten((given.rays, given.sums))  # without those that are zero
         if rows:
-            made = jets.dense(jnp.concatenate(rows)[None], self.weight, jnp.zeros_like(self.bias))[0]
+            made = dense(jnp.concatenate(rows)[None], self.weight, jnp.zeros_like(self.bias))[0]
             rows = [jnp.broadcast_to(row, value.shape) for row in lax.split(made, [len(row) for row in rows])]
         return Parts(value, *jax.tree.unflatten(structure, rows))
 
@@ -75,14 +74,14 @@ class MLP(eqx.Module):
     out: Layer
     activation: str = eqx.field(static=True)
 
-    def features(self, given: Jet | Parts, fan: Fan) -> Jet:
+    def features(self, given: Taylor | Parts, fan: DirectionalTaylor) -> Taylor:
         """What the last hidden layer gives: of these the output layer is a linear combination. `fan` says what the rows are."""
         for layer in self.hidden:
             given = fan.joined(fan.activate(self.activation, layer.parts(given, fan)))
         assert not isinstance(given, Parts)  # only a network without hidden layers would leave it so, and those are given jets
         return given
 
-    def __call__(self, given: Jet | Parts, fan: Fan) -> Jet:
+    def __call__(self, given: Taylor | Parts, fan: DirectionalTaylor) -> Taylor:
         return self.out(self.features(given, fan), fan)
 
 
@@ -97,7 +96,7 @@ class ModifiedMLP(eqx.Module):
     out: Layer
     activation: str = eqx.field(static=True)
 
-    def features(self, given: Jet | Parts, fan: Fan) -> Jet:
+    def features(self, given: Taylor | Parts, fan: DirectionalTaylor) -> Taylor:
         """As for `MLP`."""
         first = self.first.parts(given, fan)
         gate, other, start = (fan.activate(self.activation, part) for part in thirds(first))
@@ -107,7 +106,7 @@ class ModifiedMLP(eqx.Module):
             h = fan.joined(jax.tree.map(jnp.add, gate, mixed))
         return h
 
-    def __call__(self, given: Jet | Parts, fan: Fan) -> Jet:
+    def __call__(self, given: Taylor | Parts, fan: DirectionalTaylor) -> Taylor:
         return self.out(self.features(given, fan), fan)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,14 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..fields import Field
-from ..formulas import formula_of
-from ..loss import Model
-from ..marched import Marched
-from ..problem import Problem, Tracer
+from ..equations import Field, Problem, Tracer, formula_of
 from ..recipe import Recipe
-from ..solution import Ensemble, Solution
-from .shapes import samples
+from ..residuals import Model
+from ..solution import Ensemble, Marched, Solution
+from .sampled_shape import samples
 
 Description = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -158,3 +156,18 @@ def thing(one: Any) -> dict[str, Any]:
 
 def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str)) or (isinstance(value, list) and all(map(_is_plain, value)))
+
+
+def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:
+    """What makes two runs the same run."""
+    return {
+        "problem": problem.name,
+        "box": repr(problem.box),
+        "terms": list(problem.names),
+        "equation": problem.fingerprint(),
+        "recipe": re.sub(r" at 0x[0-9a-f]+", "", repr(recipe)),
+        "points": recipe.counts(problem.box),
+        "steps": recipe.total_steps,
+        "precision": recipe.precision,
+        "seeds": list(seeds),
+    }

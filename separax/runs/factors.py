@@ -9,15 +9,10 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
-from .. import compact
-from ..compact import Tucker
-from ..domain import Lattice
-from ..fields import Key
-from ..loss import TIME
-from ..networks import SeparableNetwork
-from ..separable import columns
-from ..solution import Solution
-from ..sources import SeparableSource, sources
+from ..domain import TIME, Lattice
+from ..networks import SeparableNetwork, SeparableSource, sources
+from ..separable import Key, Tucker, columns, join, shorten, sum_of_tuckers
+from ..solution import Solution, has_core, tucker_columns
 from .describing import combinations, windows_of
 
 NODES = 256  # per axis
@@ -34,7 +29,7 @@ def factors(solution: Solution) -> dict[str, np.ndarray] | None:
     network = solution.model.network
     if not isinstance(network, SeparableNetwork):
         return None
-    if compact.has_core(network):
+    if has_core(network):
         return _with_cores(windows)
     found: dict[str, np.ndarray] = {}
     for number, window in enumerate(windows):
@@ -80,7 +75,7 @@ def _with_cores(windows: Sequence[Solution]) -> dict[str, np.ndarray]:
     along = axes.index(TIME) if len(windows) > 1 else 0
     order = max(order for terms, _ in sums.values() for (_, orders), _ in terms for order in orders)
     nodes = [[np.linspace(*window.problem.box[axis], NODES) for axis in axes] for window in windows]
-    sampled = [compact.columns(window, places, order) for window, places in zip(windows, nodes)]
+    sampled = [tucker_columns(window, places, order) for window, places in zip(windows, nodes)]
     own = [f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))]  # what their own names begin with
     found: dict[str, Any] = {}
 
@@ -92,8 +87,8 @@ def _with_cores(windows: Sequence[Solution]) -> dict[str, np.ndarray]:
 
     add("nodes", nodes)
     for name, (terms, constant) in sums.items():
-        made = compact.joined([_summed(components, terms, constant) for components in sampled], along)
-        short = compact.shortened(made, TOLERANCE)
+        made = join([_summed(components, terms, constant) for components in sampled], along)
+        short = shorten(made, TOLERANCE)
         add(name, [[factor[0] for factor in each.factors] for each in short])
         found[f"{name}.core"] = np.asarray(short[0].core, np.float32)
     return found
@@ -108,4 +103,4 @@ def _summed(components: Sequence[Tucker], terms: Sequence[tuple[Key, float]], co
     if constant:
         one = components[0]
         parts.append(Tucker([np.ones((1, f.shape[1], 1)) for f in one.factors], np.full((1,) * one.core.ndim, constant)))
-    return compact.summed(parts)
+    return sum_of_tuckers(parts)

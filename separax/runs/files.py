@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from . import toml
+from ..core import InputError
+from .toml import dumps
 
 MARK = b"sha256:"
 TOML_MARK = "# sha256: "
@@ -69,7 +69,7 @@ def read(path: Path) -> bytes:
     return content
 
 
-def digest(content: bytes | memoryview) -> str:
+def digest_of(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
@@ -84,7 +84,7 @@ def npz(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: 
     # the archive ends with the length of its comment, so far zero; the comment is the checksum of all that stands before it
     buffer.seek(-2, os.SEEK_END)
     buffer.write(struct.pack("<H", len(MARK) + 64))
-    buffer.write(MARK + digest(buffer.getbuffer()).encode())
+    buffer.write(MARK + digest_of(buffer.getbuffer()).encode())
     return buffer.getvalue()
 
 
@@ -92,7 +92,7 @@ def read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What an archive is about, and its arrays; raises `Damaged`."""
     content = memoryview(read(path))
     before, comment = content[: -len(MARK) - 64], bytes(content[-len(MARK) - 64 :])
-    if not comment.startswith(MARK) or comment[len(MARK) :] != digest(before).encode():
+    if not comment.startswith(MARK) or comment[len(MARK) :] != digest_of(before).encode():
         raise Damaged(path, "was changed or cut short after it was written: its checksum is of other content")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
@@ -106,14 +106,14 @@ def read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def sealed_toml(table: Mapping[str, Any]) -> bytes:
-    text = toml.dumps(table).encode("utf-8", "replace")
-    return text + f"{TOML_MARK}{digest(text)}\n".encode()
+    text = dumps(table).encode("utf-8", "replace")
+    return text + f"{TOML_MARK}{digest_of(text)}\n".encode()
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     content = read(path)
     text, mark, checksum = content.rpartition(TOML_MARK.encode())
-    if not mark or checksum != f"{digest(text)}\n".encode():
+    if not mark or checksum != f"{digest_of(text)}\n".encode():
         raise Damaged(path, "was changed or cut short after it was written: its checksum, the last line, is of other content")
     try:
         return tomllib.loads(text.decode())
@@ -132,7 +132,7 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def checksum(record: Mapping[str, Any]) -> str:
     """The SHA-256 of a record's content: its JSON with sorted keys and no spaces, without the checksum itself."""
-    return digest(_canonical(_bare(record)).encode())
+    return digest_of(_canonical(_bare(record)).encode())
 
 
 def _bare(record: Mapping[str, Any]) -> dict[str, Any]:

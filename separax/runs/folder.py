@@ -12,6 +12,7 @@ windows/           of a march: a folder like this one per window, without factor
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import secrets
@@ -22,13 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..progress import say
-from ..report.record import environment, version
-from . import files, toml
-from .files import Damaged
-from .lock import Lock
+from ..core import InputError, say
+from ..solution import environment, version
+from .files import Damaged, npz, read_toml, sealed_toml, write
 from .states import NAMES, Saver, State, States
+from .toml import dumps
 
 FORMAT = 1  # of the folder: another number, another version of separax
 SETTINGS, ENVIRONMENT, SOLUTION, RECORD = "settings.toml", "environment.toml", "solution.npz", "record.json"
@@ -46,7 +45,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
                 f"run: {folder} was written by an earlier version of separax ({EARLIER}): read it with that version, or solve again"
             )
         raise InputError(f"run: there is no run in {folder} (no {SETTINGS}): name the folder that solve(…, out=…) wrote")
-    found = files.read_toml(folder / SETTINGS)
+    found = read_toml(folder / SETTINGS)
     if "format" not in found or "run" not in found:
         raise Damaged(folder / SETTINGS, "does not hold the settings of a run")
     if found["format"] != FORMAT:
@@ -58,7 +57,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 def read_environment(path: Path, identity: str | None) -> dict[str, Any]:
     """Where a run takes place; raises `Damaged`. Without an identity, that of any run."""
-    found = files.read_toml(path)
+    found = read_toml(path)
     if "versions" not in found:
         raise Damaged(path, "does not say where a run takes place")
     if identity not in (None, found.pop("run", None)):
@@ -68,7 +67,7 @@ def read_environment(path: Path, identity: str | None) -> dict[str, Any]:
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they are read back."""
-    return tomllib.loads(toml.dumps(settings))
+    return tomllib.loads(dumps(settings))
 
 
 class Run:
@@ -136,7 +135,7 @@ class Run:
         self.path.mkdir(parents=True, exist_ok=True)
         if self._kept is None:
             about = {"format": FORMAT, "run": self.identity, "separax": version("separax")}
-            files.write(self.path / SETTINGS, files.sealed_toml(about | self.settings))
+            write(self.path / SETTINGS, sealed_toml(about | self.settings))
 
     def _read_settings(self) -> Damaged | None:
         """Finds what is kept here; returns what is wrong with it, if anything is."""
@@ -225,7 +224,7 @@ class Run:
                 )
             except Damaged as error:
                 say(f"{error}: written anew")
-        files.write(path, files.sealed_toml({"run": self.identity, **now, "before": before}))
+        write(path, sealed_toml({"run": self.identity, **now, "before": before}))
 
     # --- state ---------------------------------------------------------------------------------------------------
 
@@ -255,5 +254,60 @@ class Run:
 
     def write(self, name: str, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """An archive of this run."""
-        content = files.npz({"format": FORMAT, "run": self.identity, **about}, arrays)
-        files.write(self.path / name, content)
+        content = npz({"format": FORMAT, "run": self.identity, **about}, arrays)
+        write(self.path / name, content)
+
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: there, two writers are not kept apart
+    fcntl = None
+
+NAME = ".lock"
+
+
+class Busy(InputError):
+    """Somebody else writes there."""
+
+
+class Lock:
+    """Held from its making to `release`. The system lets go of it when its process dies, so that none is ever left behind;
+    the file only says who holds it."""
+
+    def __init__(self, folder: Path):
+        self.path = folder / NAME
+        self._file: int | None = None
+        while self._file is None:
+            self._file = self._taken(folder)
+
+    def _taken(self, folder: Path) -> int | None:
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(file, 64).decode(errors="replace").strip()
+            os.close(file)
+            raise Busy(
+                f"out: {owner or 'another process'} is writing the run in {folder}: wait until it has ended, or choose another folder"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            same = os.stat(self.path).st_ino == os.fstat(file).st_ino
+        except FileNotFoundError:
+            same = False
+        if not same:  # its last holder removed it in between: once more
+            os.close(file)
+            return None
+        with contextlib.suppress(OSError):  # a full disk: nobody learns who it is
+            os.truncate(file, 0)
+            os.write(file, f"process {os.getpid()}".encode())
+        return file
+
+    def release(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            os.close(self._file)
+            self._file = None

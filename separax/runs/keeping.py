@@ -5,22 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..errors import InputError
-from ..marched import Marched
-from ..report.record import record as record_of
-from ..solution import Ensemble, History, Solution
-from . import files
-from .describing import described
+from ..core import InputError
+from ..solution import Ensemble, History, Marched, Solution, make_record
+from .describing import described, settings
 from .factors import factors
-from .folder import RECORD, SOLUTION, Run, read_settings
-from .settings import settings
+from .files import Damaged, digest_of, read, read_json, read_npz, seal, sealed_json, write
+from .folder import ENVIRONMENT, RECORD, SETTINGS, SOLUTION, Run, read_environment, read_settings
 
 
 def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,8 +27,8 @@ def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dic
     for solution in found if isinstance(found, Ensemble) else [found]:
         suffix = f"-seed{solution.seed}" if isinstance(found, Ensemble) else ""
         table = history_table(solution.history)
-        files.write(run.path / f"history{suffix}.csv", table)
-        kept[f"history{suffix}.csv"] = files.digest(table)
+        write(run.path / f"history{suffix}.csv", table)
+        kept[f"history{suffix}.csv"] = digest_of(table)
         if run.whole is None and (arrays := factors(solution)) is not None:  # those of a window are among those of the march
             about = {"kind": "factors", "axes": list(solution.problem.box.axes), "seed": solution.seed}
             run.write(f"factors{suffix}.npz", about, arrays)
@@ -48,7 +45,7 @@ def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
         asked |= {"windows": len(first.windows)}
     with Run(directory, asked) as run:
         try:
-            keep(run, found, (found.record or record_of(found)) | {"run_dir": str(run.path)})
+            keep(run, found, (found.record or make_record(found)) | {"run_dir": str(run.path)})
         except OSError as error:
             raise InputError(f"save: cannot write to {run.path} ({error.strerror}): choose another folder") from error
     return run.path
@@ -65,8 +62,8 @@ def keep_solution(run: Run, found: Solution | Ensemble, beside: bool = False) ->
 
 def keep_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     """Writes a record to the folder of a run; returns it sealed."""
-    sealed = files.seal({"run": read_settings(folder)["run"], **record})
-    files.write(folder / RECORD, files.sealed_json(sealed))
+    sealed = seal({"run": read_settings(folder)["run"], **record})
+    write(folder / RECORD, sealed_json(sealed))
     return sealed
 
 
@@ -101,3 +98,47 @@ def read_history(content: bytes) -> History:
         np.array([int(r[0]) for r in errors], int),
         np.array([float(r[-1]) for r in errors], float),
     )
+
+
+def check(run: str | os.PathLike[str]) -> list[Damaged]:
+    """The damaged files of a run, each with a reason; those of its windows too. None: every file is good."""
+    folder = Path(run)
+    if not folder.is_dir():
+        raise InputError(f"check: {folder} is no folder of a run: write the one that solve(out=…) was given")
+    return [damage for place in (folder, *sorted(folder.glob("windows/*"))) for damage in _in(place)]
+
+
+def _in(folder: Path) -> Iterator[Damaged]:
+    identity = record = None
+    try:
+        identity = read_settings(folder)["run"]
+    except InputError as error:  # damaged, gone, or of another version
+        yield error if isinstance(error, Damaged) else Damaged(folder / SETTINGS, f"cannot be used: {error}")
+    paths = {path.name: path for path in sorted(folder.iterdir())}
+    for name, path in paths.items():
+        try:
+            if name == RECORD:
+                record = read_json(path, exact=True)
+                _same(path, identity, record)
+            elif name == ENVIRONMENT:
+                read_environment(path, identity)
+            elif path.suffix == ".npz":
+                about, _ = read_npz(path)
+                _same(path, identity, about)
+                if about["kind"] != name.partition(".")[0].partition("-")[0]:
+                    raise Damaged(path, f"is no {name} but a {about['kind']}")
+                if "-seed" in name and path.stem != f"{about['kind']}-seed{about['seed']}":
+                    raise Damaged(path, f"is of seed {about['seed']}")
+        except Damaged as error:
+            yield error
+    for name, digest in (record or {}).get("files", {}).items():
+        try:
+            if digest_of(read(folder / name)) != digest:
+                yield Damaged(folder / name, f"is not the one that {RECORD} names")
+        except Damaged as error:
+            yield error
+
+
+def _same(path: Path, identity: str | None, about: dict[str, Any]) -> None:
+    if identity is not None and about.get("run") != identity:
+        raise Damaged(path, f"is of another run ({about.get('run')}, not {identity})")

@@ -15,24 +15,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import causal, domain, networks, optimisers
-from ..domain import Box, Sampler
-from ..errors import InputError
-from ..fields import Field, Key
-from ..formulas import Formula
-from ..lifts import Lift
-from ..loss import TIME, Model
-from ..marched import Marched
-from ..networks import Axis
-from ..problem import Problem
-from ..progress import say
-from ..recipe import Recipe
-from ..solution import Ensemble, History, Solution, Timing
-from . import files
-from .files import Damaged
+from ..core import InputError, say
+from ..domain import TIME, Box, GaussLegendre, Grid, Sampler, Uniform
+from ..equations import Field, Formula, Problem
+from ..networks import PINN, SPINN, Axis, KnownPart
+from ..recipe import BFGS, LBFGS, SOAP, Adam, Causal, GaussNewton, Recipe, Solve
+from ..residuals import Model
+from ..separable import Key
+from ..solution import Ensemble, History, Marched, Solution, Timing
+from .files import Damaged, digest_of, read, read_json, read_npz
 from .folder import RECORD, SOLUTION, read_settings
 from .keeping import read_history
-from .shapes import SampledShape
+from .sampled_shape import SampledShape
+
+PARTS = {
+    part.__name__: part
+    for part in (SPINN, PINN, Adam, SOAP, LBFGS, BFGS, GaussNewton, Solve, Uniform, Grid, GaussLegendre, Causal)
+}
 
 
 def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
@@ -49,7 +48,7 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
             f"run: {folder} has no solution yet ({SOLUTION}): go on with solve(…, out={str(folder)!r}, resume=True), which writes it"
         )
     try:
-        about, arrays = files.read_npz(folder / SOLUTION)
+        about, arrays = read_npz(folder / SOLUTION)
         _check_identity(folder / SOLUTION, about, settings, "solution")
     except Damaged as error:
         raise Damaged(
@@ -91,7 +90,7 @@ def _record(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         say(f"the run in {folder} has not ended: its solution so far is loaded, without history and record")
         return {}
     try:
-        record = files.read_json(path, exact=True)
+        record = read_json(path, exact=True)
         if record.get("run") != settings["run"]:
             raise Damaged(path, f"is of another run ({record.get('run')}, not {settings['run']})")
         return record
@@ -106,8 +105,8 @@ def _history(folder: Path, record: Mapping[str, Any], name: str) -> History:
     if not record:
         return nothing
     try:
-        content = files.read(folder / name)
-        if files.digest(content) != record.get("files", {}).get(name):
+        content = read(folder / name)
+        if digest_of(content) != record.get("files", {}).get(name):
             raise Damaged(folder / name, f"is not the one that {RECORD} names: its checksum is of other content")
     except Damaged as error:
         say(f"{error}: the solution is loaded without history")
@@ -216,8 +215,7 @@ def _thing(kept: Mapping[str, Any], sampler: bool = False) -> Any:
     arguments = dict(kept["arguments"])
     if "breaks" in arguments:
         arguments["breaks"] = dict(arguments["breaks"])
-    place = next(m for m in (networks, optimisers, domain, causal) if hasattr(m, kept["kind"]))
-    return getattr(place, kept["kind"])(**arguments)
+    return PARTS[kept["kind"]](**arguments)
 
 
 @dataclass(frozen=True, repr=False)
@@ -256,7 +254,7 @@ class KeptProblem(Problem):
         self.periodic, self.walls = tuple(kept["periodic"]), tuple(map(tuple, kept["walls"]))
         self.shape = None if "shape" not in arrays else SampledShape(self.box, tuple(kept["shape"]), arrays["shape"])
         built_in = [arrays[f"lift.{axis}"] for axis in self.box.axes if f"lift.{axis}" in arrays]
-        self.given, self.lift = (), Lift(self.box, self.periodic, built_in) if built_in else None
+        self.given, self.lift = (), KnownPart(self.box, self.periodic, built_in) if built_in else None
         self.reference, self.conditions, self.terms = None, (), ()
         self.residuals = tuple(kept["terms"])
         self.left_out = tuple(solution["left_out"])

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ..progress import say
-from . import files
-from .files import Damaged
+from ..core import say
+from .files import Damaged, npz, read_npz, write
 
 NAMES = ("state.a.npz", "state.b.npz")
 
@@ -56,7 +55,7 @@ class States:
             say(f"{'; '.join(map(str, damaged))}: {instead}")
 
     def _read(self, path: Path) -> State:
-        about, arrays = files.read_npz(path)
+        about, arrays = read_npz(path)
         if about.get("kind") != "state":
             raise Damaged(path, f"is no state of a run but its {about.get('kind')}")
         if self.identity is not None and about["run"] != self.identity:
@@ -66,8 +65,8 @@ class States:
     def write(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Writes a state in place of the older one."""
         number = self._last + 1
-        content = files.npz({"kind": "state", "run": self.identity, "number": number, **about}, arrays)
-        files.write(self.folder / NAMES[self._turn], content)
+        content = npz({"kind": "state", "run": self.identity, "number": number, **about}, arrays)
+        write(self.folder / NAMES[self._turn], content)
         self._last, self._turn = number, 1 - self._turn
 
 

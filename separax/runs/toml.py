@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import InputError
+from ..core import InputError
 
 
 def dumps(table: Mapping[str, Any]) -> str:

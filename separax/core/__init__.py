@@ -1,0 +1,41 @@
+"""Foundations: errors, calls of user functions, devices, memory, compilation, arithmetic."""
+
+from .arithmetic import PRECISION, across, add_up, in_tf32, product, rounded
+from .compilation import Options, options_for_few_runs, options_for_training
+from .devices import default_device, device_name, on_cpu, to_device
+from .errors import DerivativeError, Diverged, InputError, MemoryPrediction, finite, listed, nearest, one_of, say, whole
+from .memory import available, check_fits, in_bytes
+from .user_functions import as_array, call, fits, parameters
+
+__all__ = [
+    "PRECISION",
+    "DerivativeError",
+    "Diverged",
+    "InputError",
+    "MemoryPrediction",
+    "Options",
+    "across",
+    "add_up",
+    "as_array",
+    "available",
+    "call",
+    "check_fits",
+    "default_device",
+    "device_name",
+    "finite",
+    "fits",
+    "in_bytes",
+    "in_tf32",
+    "listed",
+    "nearest",
+    "on_cpu",
+    "one_of",
+    "options_for_few_runs",
+    "options_for_training",
+    "parameters",
+    "product",
+    "rounded",
+    "say",
+    "to_device",
+    "whole",
+]

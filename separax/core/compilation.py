@@ -1,0 +1,45 @@
+"""How XLA compiles a program, by how often the program runs."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+
+from .devices import default_device
+
+Options = dict[str, str | bool] | None
+
+# Kernels written for a step's own products take a fifth less time than those of a library. Finding the best of them takes seconds for the
+# paper's networks, and minutes for wide ones (one NVIDIA H200): a step that runs 50,000 times is worth the seconds alone.
+FROM_LIBRARY: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
+WIDE = 200  # columns of all components together
+# What runs once or a few times: trying out kernels on a GPU, or the last of optimisation on a CPU, would take longer than it saves.
+HASTY: dict[str, dict[str, str | bool]] = {
+    "gpu": {**FROM_LIBRARY, "xla_gpu_autotune_level": "0"},
+    "cpu": {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": "1"},
+}
+
+
+def options_for_training(columns: int) -> Options:
+    """For training steps of a network with so many columns."""
+    return _understood(FROM_LIBRARY) if default_device().platform == "gpu" and columns > WIDE else None
+
+
+def options_for_few_runs() -> Options:
+    """For evaluations, and for solves: a few large steps that spend their time in libraries."""
+    return _understood(HASTY.get(default_device().platform, {}))
+
+
+def _understood(options: dict[str, str | bool]) -> Options:
+    """Those of the options that the installed XLA has: it refuses to compile anything with others. JAX 0.12 has only the new emitters on a CPU."""
+    return {name: value for name, value in options.items() if _is_understood(name, value)} or None
+
+
+@functools.cache
+def _is_understood(name: str, value: str | bool) -> bool:
+    try:
+        jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True

@@ -1,0 +1,43 @@
+"""Which device works: the one JAX prefers, or the processor where that is done sooner."""
+
+from __future__ import annotations
+
+import contextlib
+import platform as machine
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+
+
+def default_device() -> Any:
+    """The device that computes what nobody has said a device for."""
+    chosen = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    if chosen is None:
+        return jax.local_devices()[0]
+    return jax.local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
+
+
+def device_name() -> str:
+    """The device in words: "NVIDIA H200", or the processor's name."""
+    if default_device().platform != "cpu":
+        return default_device().device_kind
+    try:
+        with open("/proc/cpuinfo") as file:
+            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+        return f"{names[0]} × {len(names)}" if names else "cpu"
+    except OSError:
+        return machine.processor() or "cpu"
+
+
+@contextlib.contextmanager
+def on_cpu() -> Iterator[Any]:
+    """On the processor: a lattice of a million points takes it a moment, where a GPU's compiler takes several seconds before it begins."""
+    host = jax.local_devices(backend="cpu")[0]
+    with jax.default_device(host):
+        yield host
+
+
+def to_device(tree: Any, host: Any) -> Any:
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, host) if eqx.is_array(leaf) else leaf, tree)

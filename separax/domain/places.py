@@ -1,0 +1,149 @@
+"""Where functions are evaluated: lattices (one array of coordinates per axis) and scattered points."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from ..core import InputError, listed
+
+if TYPE_CHECKING:
+    from .box import Box
+
+
+class Lattice(eqx.Module):
+    """Factorised coordinates: one array per axis, every combination a point. `Lattice(x=xs, y=ys)`.
+
+    `weights` are those of a quadrature rule per axis (they add up to the length of the axis), or None where the
+    points count alike.
+    """
+
+    axes: tuple[str, ...] = eqx.field(static=True)
+    coordinates: tuple[Any, ...]  # arrays (n,), NumPy's or JAX's
+    weights: tuple[Float[Array, " n"] | None, ...]
+
+    def __init__(self, /, *, weights: Mapping[str, Any] | None = None, **coordinates: Any):
+        self.axes = tuple(coordinates)
+        # arrays stay the objects they are: `sources` knows shared coordinates by identity
+        self.coordinates = tuple(np.asarray(c) if isinstance(c, (list, tuple)) else c for c in coordinates.values())
+        self.weights = tuple((weights or {}).get(axis) for axis in self.axes)
+        for axis, values in zip(self.axes, self.coordinates):
+            if np.ndim(values) != 1:
+                raise InputError(
+                    f"Lattice: {axis} must be a one-dimensional array, got shape {np.shape(values)}: write {axis}=jnp.linspace(0, 1, 32)"
+                )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(c) for c in self.coordinates)
+
+    def __getitem__(self, axis: str) -> Array:
+        return self.coordinates[self.axes.index(axis)]
+
+    def arrays(self) -> dict[str, Array]:
+        """The coordinates as arrays that broadcast to the lattice."""
+        return {axis: self.along(axis, c) for axis, c in zip(self.axes, self.coordinates)}
+
+    def along(self, axis: str, values: Array) -> Array:
+        """One-dimensional `values` laid along `axis`."""
+        place = self.axes.index(axis)
+        return jnp.reshape(values, [-1 if i == place else 1 for i in range(len(self.axes))])
+
+    def mean(self, values: Array) -> Array:
+        """The mean over the lattice, by quadrature along the axes that have weights."""
+        for axis, weights in zip(self.axes, self.weights):
+            if weights is not None:
+                values = values * self.along(axis, weights / jnp.mean(weights))
+        return jnp.mean(values)
+
+
+class Points(eqx.Module):
+    """Scattered points: one coordinate array per axis, all of one length."""
+
+    axes: tuple[str, ...] = eqx.field(static=True)
+    coordinates: tuple[Float[Array, " n"], ...]
+    weights: Float[Array, " n"] | None = None
+    normals: tuple[Float[Array, " n"], ...] | None = None  # outward, per axis, of points on the boundary of a shape
+
+    @classmethod
+    def of(cls, box: Box, points: Any, argument: str = "points") -> Points:
+        """From an array of shape (n, number of axes), columns in the order of the box's axes."""
+        shape = np.shape(points)
+        if len(shape) != 2 or shape[1] != box.dimension:
+            raise InputError(
+                f"{argument} must have shape (n, {box.dimension}), one column per axis ({listed(box.axes)}), got {shape}"
+            )
+        if not isinstance(points, jax.Array):  # left in NumPy's float64 until a run's precision is known
+            points = np.asarray(points, dtype=float)
+        return cls(box.axes, tuple(points[:, i] for i in range(box.dimension)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.coordinates[0]),)
+
+    def arrays(self) -> dict[str, Array]:
+        return dict(zip(self.axes, self.coordinates))
+
+    def mean(self, values: Array) -> Array:
+        return jnp.mean(values if self.weights is None else values * self.weights / jnp.mean(self.weights))
+
+
+def flatten(lattice: Lattice) -> Points:
+    """The points of a lattice one by one, with the products of its weights."""
+    grids = jnp.meshgrid(*lattice.coordinates, indexing="ij")
+    weights = None
+    if any(w is not None for w in lattice.weights):
+        each = [jnp.ones_like(c) if w is None else w for c, w in zip(lattice.coordinates, lattice.weights)]
+        weights = functools.reduce(operator.mul, jnp.meshgrid(*each, indexing="ij")).ravel()
+    return Points(lattice.axes, tuple(g.ravel() for g in grids), weights)
+
+
+Place = Lattice | Points
+
+
+class Rows:
+    """The coordinates of one axis wanted by several places, each array once."""
+
+    def __init__(self):
+        self.arrays: list[Array] = []
+        self.slices: dict[Any, slice] = {}
+        self.length = 0
+
+    def add(self, coordinates: Array) -> slice:
+        # tables of several quantities at one instant have an array for it each
+        key = id(coordinates) if isinstance(coordinates, Tracer) else (coordinates.dtype, np.asarray(coordinates).tobytes())
+        if key not in self.slices:
+            self.slices[key] = slice(self.length, self.length + len(coordinates))
+            self.arrays.append(coordinates)
+            self.length += len(coordinates)
+        return self.slices[key]
+
+    def all(self, dtype: Any) -> Array:
+        return (
+            jnp.concatenate([jnp.asarray(a, dtype) for a in self.arrays])
+            if len(self.arrays) > 1
+            else jnp.asarray(self.arrays[0], dtype)
+        )
+
+
+def slabs(place: Place, most: int) -> Sequence[Place]:
+    """A place cut along its first dimension into pieces of at most `most` points."""
+    rest = math.prod(place.shape[1:])
+    rows = max(1, most // max(1, rest))
+    if place.shape[0] <= rows:
+        return [place]
+    starts = range(0, place.shape[0], rows)
+    if isinstance(place, Points):
+        return [Points(place.axes, tuple(c[i : i + rows] for c in place.coordinates)) for i in starts]
+    first, *others = place.axes
+    return [Lattice(weights=None, **{first: place[first][i : i + rows]}, **{a: place[a] for a in others}) for i in starts]

@@ -1,0 +1,193 @@
+"""The equation of a problem, as a person would write it.
+
+The catalogue's equations have a text of their own. Of a user's problem separax sees what the residual computes: where that is
+a polynomial of derivatives with numbers in front, tracing it gives the formula, u_tt - Δu + u² = f(t, x, y); otherwise the
+residual's own text is shown.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..separable import Key
+from .field import Field
+from .polynomial import Polynomial
+
+if TYPE_CHECKING:
+    from .problem import Problem
+    from .tracing import Tracer
+
+MOST_TERMS = 24  # beyond, the text of the residual is easier to read
+OFF = 1e-9
+
+
+def equation(problem: Problem) -> dict[str, Any]:
+    """`formulas`, one per residual, or the residual's text as `code`; either may be empty."""
+    residual = getattr(problem, "residual", None)
+    if not callable(residual):  # a solution read back from a file: its record knows
+        return {"formulas": [], "code": ""}
+    if problem.equation is not None:
+        return {"formulas": [problem.equation], "code": ""}
+    formulas = traced(problem)
+    return {"formulas": formulas, "code": "" if formulas else _code(residual)}
+
+
+def _code(residual: Any) -> str:
+    try:
+        return textwrap.dedent(inspect.getsource(residual)).strip()
+    except (OSError, TypeError):
+        return ""
+
+
+def traced(problem: Problem) -> list[str]:
+    """The residuals as formulas; empty if one of them cannot be written as one."""
+    try:
+        with jax.enable_x64(True):
+            found = [_run(problem, moved) for moved in _guesses(problem)]
+    except Exception:  # a residual may do anything with the few numbers it is shown here; its text still says what it is
+        return []
+    if any(each is None for each in found):
+        return []
+    formulas = []
+    for name, first in found[0].items():  # pyright: ignore[reportOptionalMemberAccess]
+        text = _formula(problem, name, first, [each[name] for each in found[1:]])  # pyright: ignore[reportOptionalSubscript]
+        if text is None:
+            return []
+        formulas.append(text)
+    return formulas
+
+
+def _guesses(problem: Problem) -> list[dict[str, float]]:
+    """Values of the unknown coefficients that show how a number depends on each: as given, then each moved once, then all."""
+    first = dict(problem.unknowns)
+    return [first, *({**first, k: v + 1.0} for k, v in first.items()), {k: v + 2.0 for k, v in first.items()}]
+
+
+def example(problem: Problem) -> tuple[Tracer, dict[str, Any]]:
+    """A few points to run functions of fields on, where nothing but their formula matters."""
+    tracer, shapes, _ = problem._example()
+    tracer.dtype = jnp.float64
+    coordinates = {}
+    with jax.enable_x64(True):
+        for axis, like in shapes.items():
+            low, high = problem.box[axis]
+            inner = low + (high - low) * (0.2718 + 0.1 * np.sqrt(np.arange(1, like.size + 1)))  # nowhere special
+            coordinates[axis] = jnp.asarray(inner.reshape(like.shape))
+    return tracer, coordinates
+
+
+def _run(problem: Problem, unknowns: Mapping[str, float]) -> dict[str, Polynomial] | None:
+    tracer, coordinates = example(problem)
+    found = problem.expressions(tracer, coordinates, {k: jnp.asarray(v) for k, v in unknowns.items()})
+    formulas = {name: e._polynomial if isinstance(e, Field) else None for name, e in found.items()}
+    if tracer.opened or any(p is None for p in formulas.values()):
+        return None
+    return formulas  # pyright: ignore[reportReturnType]
+
+
+def _formula(problem: Problem, name: str, first: Polynomial, moved: list[Polynomial]) -> str | None:
+    parts: list[tuple[Any, str]] = []  # coefficient, what it stands before
+    for kind in ("terms", "pairs"):
+        by_text = {_text(problem, kind, key): key for key in getattr(first, kind)}
+        for text, key in by_text.items():
+            each = [getattr(p, kind).get(key, 0.0) for p in (first, *moved)]
+            coefficient = _coefficient(problem, [float(c) for c in each])
+            if coefficient is None:
+                return None
+            parts.append((coefficient, text))
+    parts = _laplacians(problem, [(c, text) for c, text in parts if c != ""])
+    right, plain = "0", first.plain
+    if plain is not None and np.any(np.abs(np.asarray(plain)) > OFF):
+        values = np.asarray(plain, float)
+        if values.ndim == 0 or np.ptp(values) == 0:
+            right = _plain(-float(values.reshape(-1)[0]))
+        else:
+            axes = [a for a, n in zip(problem.box.axes[-values.ndim :], values.shape) if n > 1]
+            right = f"{_letter(problem, name)}({', '.join(axes)})"
+    if not 0 < len(parts) <= MOST_TERMS:
+        return None
+    return f"{_joined(parts)} = {right}"
+
+
+def _letter(problem: Problem, residual: str) -> str:
+    """A name for what depends on the coordinates alone, one per residual."""
+    taken = {*problem.outputs, *problem.box.axes, *problem.unknowns}
+    letter = next((letter for letter in "fgqh" if letter not in taken), "F")
+    number = problem.residuals.index(residual) + 1
+    return letter if len(problem.residuals) == 1 else f"{letter}_{number}"
+
+
+def _text(problem: Problem, kind: str, key: Any) -> str:
+    if kind == "terms":
+        return _derivative(problem, key)
+    a, b = (_derivative(problem, k) for k in key)
+    return f"{a}²" if a == b else f"{a} {b}"
+
+
+def _derivative(problem: Problem, key: Key) -> str:
+    component, orders = key
+    axes = [axis for axis, n in zip(problem.box.axes, orders) for _ in range(n)]
+    below = "" if not axes else "_" + ("".join(axes) if all(len(a) == 1 for a in axes) else "{" + " ".join(axes) + "}")
+    return problem.fields[component] + below
+
+
+def _coefficient(problem: Problem, values: list[float]) -> str | None:
+    """A number in front as text, "-" or "" for ∓1's; with the unknown coefficients by name where it is linear in them."""
+    first, moved, last = values[0], values[1:-1], values[-1]
+    names = list(problem.unknowns)
+    slopes = [value - first for value in moved]
+    rest = first - sum(s * problem.unknowns[n] for s, n in zip(slopes, names))
+    if not math.isclose(first + 2 * sum(slopes), last, rel_tol=1e-6, abs_tol=1e-9):
+        return None
+    parts = [(_number(s), n) for s, n in zip(slopes, names) if abs(s) > OFF]
+    if not parts:
+        return _number(first)
+    if abs(rest) < OFF and len(parts) == 1:
+        return f"{parts[0][0]} {parts[0][1]}".strip()
+    constant = [] if abs(rest) < OFF else [(_number(rest) if abs(abs(rest) - 1) > OFF else _number(rest) + "1", "")]
+    return f"({_joined([*constant, *parts])})"
+
+
+def _number(value: float) -> str:
+    """What stands in front: "" for nothing at all is left to the caller, "1" is not written."""
+    if abs(value) < OFF:
+        return ""
+    if abs(abs(value) - 1) < OFF:
+        return "-" if value < 0 else "+"
+    return _plain(value)
+
+
+def _plain(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _laplacians(problem: Problem, parts: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """u_xx + u_yy as Δu, where all space axes are there with the same number in front."""
+    space = problem.box.space
+    for field in problem.fields if len(space) > 1 and all(len(a) == 1 for a in space) else ():
+        seconds = [f"{field}_{a}{a}" for a in space]
+        found = {text: c for c, text in parts if text in seconds}
+        if len(found) == len(space) and len(set(found.values())) == 1:
+            at = next(i for i, (_, text) in enumerate(parts) if text in found)
+            rest = [(c, text) for c, text in parts if text not in found]
+            before = sum(text not in found for _, text in parts[:at])
+            parts = [*rest[:before], (found[seconds[0]], f"Δ{field}"), *rest[before:]]
+    return parts
+
+
+def _joined(parts: list[tuple[str, str]]) -> str:
+    """Terms with their signs between them."""
+    out = ""
+    for coefficient, text in parts:
+        sign = "-" if coefficient.startswith("-") else "+"
+        body = f"{coefficient.lstrip('+-')} {text}".strip()
+        out += f" {sign} {body}" if out else f"{'-' if sign == '-' else ''}{body}"
+    return out

@@ -1,0 +1,139 @@
+"""Bases of functions along one axis, with derivatives: monomials, waves, Chebyshev polynomials, in pieces too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from numpy.polynomial.chebyshev import chebder
+from scipy.fft import dct
+
+from ..core import PRECISION
+from .taylor import Taylor, derivatives, rows, stack_orders
+
+
+def polynomial(x: Float[Array, " points"], coefficients: Sequence[float], order: int) -> Taylor:
+    """c₀ + c₁ x + c₂ x² + …, one feature."""
+    out, current = [], np.polynomial.Polynomial(coefficients)
+    for k in range(order + 1):
+        out.append(_horner(current.coef, x)[:, None] / math.factorial(k))
+        current = current.deriv()
+    return stack_orders(out)
+
+
+def _horner(coefficients: np.ndarray, x: Array) -> Array:
+    total = jnp.full_like(x, float(coefficients[-1]))
+    for c in coefficients[-2::-1]:
+        total = total * x + float(c)
+    return total
+
+
+def fourier(x: Float[Array, " points"], period: float, frequencies: int, order: int) -> Taylor:
+    """[1, sin ωx … sin Kωx, cos ωx … cos Kωx] with ω = 2π / period: whatever is built on it is periodic, exactly."""
+    omega = 2 * math.pi / period * np.arange(1, frequencies + 1)
+    angle = x[:, None] * jnp.asarray(omega, x.dtype)
+    sin, cos = jnp.sin(angle), jnp.cos(angle)
+    out = []
+    for k in range(order + 1):
+        # each derivative turns sin into cos into -sin …, and brings down a factor ω
+        turned = [(sin, cos), (cos, -sin), (-sin, -cos), (-cos, sin)][k % 4]
+        scale = jnp.asarray(omega**k / math.factorial(k), x.dtype)
+        one = jnp.full((len(x), 1), 1.0 if k == 0 else 0.0, x.dtype)
+        out.append(jnp.concatenate([one, turned[0] * scale, turned[1] * scale], axis=1))
+    return stack_orders(out)
+
+
+def chebyshev(x: Float[Array, " points"], number: int, order: int) -> Taylor:
+    """T₀ … T_{number-1} of a coordinate in [-1, 1]: cos(n arccos x), which needs no recurrence. Derivatives are combinations of
+    the same polynomials, by a matrix of whole numbers."""
+    values = jnp.cos(jnp.arccos(jnp.clip(x, -1, 1))[:, None] * jnp.arange(number, dtype=x.dtype))
+    by_one = np.zeros((number, number))
+    for n in range(1, number):
+        by_one[: max(n, 1), n] = np.polynomial.chebyshev.chebder(np.eye(number)[n])[: max(n, 1)]
+    out, turned = [values], np.eye(number)
+    for k in range(1, order + 1):
+        turned = by_one @ turned
+        out.append(jnp.matmul(values, jnp.asarray(turned / math.factorial(k), x.dtype), precision=PRECISION))
+    return stack_orders(out)
+
+
+def piece(x: Float[Array, " points"], low: float, high: float, number: int, order: int, last: bool = False) -> Taylor:
+    """T₁ … T_{number-1} on one piece of an axis, constant beyond its ends: together with those of other pieces, and a one, all that is
+    a polynomial on each and continuous. Its upper end is the next piece's, unless it is the last."""
+    slope = 2 / (high - low)
+    unit = jnp.clip((x - low) * slope - 1, -1, 1)
+    inside = ((x >= low) & ((x <= high) if last else (x < high)))[:, None]
+    values, *others = rows(chebyshev(unit, number, order)[..., 1:])
+    return stack_orders([values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))])
+
+
+Series = Float[np.ndarray, "functions columns"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """An axis, and the functions of series along it: T₀, T₁ … of its interval; or 1, sin ωx … sin Kωx, cos ωx … cos Kωx."""
+
+    lower: float
+    upper: float
+    periodic: bool
+
+    @property
+    def length(self) -> float:
+        return self.upper - self.lower
+
+    def nodes(self, number: int) -> np.ndarray:
+        """Where a function is sampled to find its series."""
+        if self.periodic:
+            return self.lower + self.length * np.arange(number) / number
+        return self.lower + self.length * (1 + np.cos(np.pi * (np.arange(number) + 0.5) / number)) / 2
+
+    def fitted(self, values: np.ndarray) -> np.ndarray:
+        """The series through values at an odd number of nodes (along the first dimension)."""
+        number = len(values)
+        if not self.periodic:
+            found = np.asarray(dct(values, type=2, axis=0)) / number
+            found[0] /= 2
+            return found
+        waves = np.fft.rfft(values, axis=0) / number
+        # sines and cosines count from x = 0, the nodes from the lower end
+        turn = np.exp(-2j * np.pi * np.arange(len(waves)) * self.lower / self.length)
+        waves = waves * turn.reshape(-1, *(1,) * (values.ndim - 1))
+        return np.concatenate([waves[:1].real, -2 * waves[1:].imag, 2 * waves[1:].real])
+
+    def degrees(self, number: int) -> np.ndarray:
+        """How fast each function of a series of this length is: its degree, or its frequency."""
+        waves = np.arange(1, 1 + number // 2)
+        return np.r_[0, waves, waves] if self.periodic else np.arange(number)
+
+    def cut(self, series: Series, degree: int) -> Series:
+        """A series without what is faster."""
+        return series[self.degrees(len(series)) <= degree]
+
+    def values(self, x: np.ndarray, number: int) -> np.ndarray:
+        """The functions (points, functions)."""
+        if not self.periodic:
+            unit = np.clip(2 * (x - self.lower) / self.length - 1, -1, 1)
+            return np.cos(np.arange(number) * np.arccos(unit)[:, None])
+        angle = 2 * np.pi / self.length * np.arange(1, 1 + number // 2) * x[:, None]
+        return np.concatenate([np.ones((len(x), 1)), np.sin(angle), np.cos(angle)], 1)
+
+    def derivative(self, series: Series, order: int) -> Series:
+        """Of a series of polynomials, as one of the same length."""
+        found = chebder(series, order, scl=2 / self.length) if order < len(series) else series[:0]
+        return np.pad(found, ((0, len(series) - len(found)), (0, 0)))
+
+    def jets(self, x: Float[Array, " points"], series: Series, order: int) -> Float[Array, "orders points columns"]:
+        """Series and their derivatives. Those of polynomials are differentiated here, in float64, and not on the points: in
+        float32 a high polynomial's derivative would drown what is to be left of it."""
+        if self.periodic:
+            waves = derivatives(fourier(x, self.length, len(series) // 2, order))
+            return jnp.matmul(waves, jnp.asarray(series, x.dtype), precision=PRECISION)
+        unit = (x - (self.lower + self.upper) / 2) * (2 / self.length)
+        values = chebyshev(unit, len(series), 0)[0]
+        each = np.stack([self.derivative(series, k) for k in range(order + 1)])
+        return jnp.matmul(values, jnp.asarray(each, x.dtype), precision=PRECISION)

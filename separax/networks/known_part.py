@@ -1,0 +1,74 @@
+"""The known function that a network is added to: it takes the values that are built in, where the network itself is zero.
+
+    u = L + W N,   W zero on the faces,   L = Σ_j Π_i g_ij(x_i)
+
+Every g is a series along its axis: of Chebyshev polynomials, or of waves along a periodic one. So L is a sum of products like the
+network, has derivatives of any order, and is kept with a run as a few numbers, without the functions it was made from.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..domain import Box
+from .bases import Line
+
+Coordinates = tuple[Float[Array, " points"], ...]
+
+
+class KnownPart:
+    """A sum of products of series per component: `series[i]`, of axis i, is (components, functions, columns).
+
+    Nothing of it is trained. It is compared by its numbers, so that it can be a static part of a network: a constant of what is
+    compiled.
+    """
+
+    def __init__(self, box: Box, periodic: Iterable[str], series: Sequence[np.ndarray]):
+        periodic = set(periodic)
+        self.lines = tuple(Line(*box[axis], axis in periodic) for axis in box.axes)
+        self.series = tuple(np.asarray(each, np.float64) for each in series)
+        self._key = self.lines, tuple((each.shape, each.tobytes()) for each in self.series)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KnownPart) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Lift(rank={self.rank})"
+
+    @property
+    def rank(self) -> int:
+        return self.series[0].shape[2]
+
+    def varies(self, axis: int) -> bool:
+        return self.series[axis].shape[1] > 1
+
+    def jets(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points columns"], ...]:
+        """Per axis the factors with their derivatives, as those of a network."""
+        found = []
+        for line, series, x in zip(self.lines, self.series, coordinates):
+            components, functions, columns = series.shape
+            flat = line.jets(x, np.moveaxis(series, 0, 1).reshape(functions, -1), order)
+            found.append(jnp.moveaxis(flat.reshape(order + 1, len(x), components, columns), 2, 0))
+        return tuple(found)
+
+    def at_points(self, points: Coordinates, orders: tuple[int, ...]) -> Float[Array, "points components"]:
+        """A derivative at scattered points."""
+        factors = [jet[:, order] for jet, order in zip(self.jets(points, max(orders)), orders)]
+        return jnp.sum(functools.reduce(operator.mul, factors), -1).T
+
+    def on_lattice(self, coordinates: Coordinates) -> Float[Array, "components ..."]:
+        """The values on a lattice."""
+        factors = [jet[:, 0] for jet in self.jets(coordinates, 0)]
+        made = factors[0]
+        for factor in factors[1:]:
+            made = (made[:, :, None] * factor[:, None]).reshape(len(made), -1, self.rank)
+        return jnp.sum(made, -1).reshape(len(made), *(len(c) for c in coordinates))

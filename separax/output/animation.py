@@ -1,0 +1,146 @@
+"""A solution that moves: GIF, or MP4 where there is an ffmpeg (`pip install separax[film]` brings one)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core import InputError, whole
+from .cuts import Picture, chosen, field_name, limits, shown_axes, values_on
+from .figures import known_ending, lines, panels, written
+
+if TYPE_CHECKING:
+    from ..solution import View
+
+ENDINGS = (".gif", ".mp4")
+BATCH = 16  # frames evaluated at once
+
+
+def animate(
+    view: View,
+    path: str | os.PathLike[str],
+    x: Any = None,
+    y: Any = None,
+    *,
+    over: str | None = None,
+    field: str | None = None,
+    frames: int = 60,
+    rate: int = 20,
+    points: int | None = None,
+    at: Mapping[str, Any] | None = None,
+    **held: Any,
+) -> Path:
+    """`animate(solution, "out.gif", x="x", y="y")`; see `Solution.animate`."""
+    import matplotlib
+    from matplotlib import animation
+
+    path, box = Path(path), view.problem.box
+    kind = known_ending(path, ENDINGS)
+    encoder = _ffmpeg() if kind == "mp4" else ""
+    if encoder is None:
+        raise InputError(
+            f"{path.name}: an MP4 needs ffmpeg, which is not installed: write {path.stem}.gif, or pip install separax[film]"
+        )
+    frames, rate = whole("frames", frames, 2), whole("rate", rate)
+    if box.dimension == 1:
+        raise InputError(f"animate: {box!r} has one axis and nothing to move along: write solution.plot()")
+    over = _over(view, over, x, y)
+    if over in {**(at or {}), **held}:
+        raise InputError(f"animate: {over} moves and is held too: leave {over}= out, or name another axis, over=…")
+    cut = chosen(box, x, y, at, {**held, over: box[over][0]})
+    if len(cut.held) > 1:
+        raise InputError("animate: one picture moves at a time: give a single value to each axis that is held")
+    if len(cut.shown) > 1 and over in cut.shown:
+        raise InputError(f"animate: {over} is shown and moves: name another axis, over=…")
+    name = field_name(view, field)
+    moments = np.linspace(*box[over], frames)
+    points = whole("points", (160 if len(cut.shown) == 2 else 400) if points is None else points, 2)
+    shown = {a: np.linspace(*box[a], points) for a in cut.shown}
+    values = _values(view, name, {**cut.held[0], **shown}, over, moments, cut.shown)
+    scale = limits([values])
+    figure, update = _frame(Picture(name, {**cut.held[0], over: moments[0]}, shown, values[0]), scale)
+    film = animation.FuncAnimation(figure, lambda i: update(values[i], f"{over} = {moments[i]:.3g}"), frames, blit=False)
+    writer = animation.PillowWriter(fps=rate) if kind == "gif" else animation.FFMpegWriter(fps=rate, bitrate=4000)
+    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+
+    def save() -> None:
+        try:
+            with matplotlib.rc_context({"animation.ffmpeg_path": encoder}):
+                film.save(str(draft), writer=writer, dpi=100)
+            os.replace(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    return written(path, save)
+
+
+def _ffmpeg() -> str | None:
+    """The system's, or the one that imageio-ffmpeg carries."""
+    if found := shutil.which("ffmpeg"):
+        return found
+    try:
+        from imageio_ffmpeg import get_ffmpeg_exe
+
+        return get_ffmpeg_exe()
+    except (ImportError, RuntimeError):  # not installed, or without a program for this machine
+        return None
+
+
+def _over(view: View, over: str | None, x: Any, y: Any) -> str:
+    """The axis that moves: time, or the first one that is not shown."""
+    box = view.problem.box
+    if over is not None:
+        return box.check_axis(over, "animate: over")
+    named = [v for v in (x, y) if isinstance(v, str)]
+    shown = named or shown_axes(box, ["t"] if "t" in box.axes else [box.axes[0]])
+    hidden = [a for a in box.axes if a not in shown]
+    if not hidden:
+        raise InputError(f"animate: {', '.join(shown)} are all the axes: show one less, e.g. x={shown[0]!r} alone")
+    return "t" if "t" in hidden else hidden[0]
+
+
+def _values(
+    view: View, name: str, coordinates: Mapping[str, Any], over: str, moments: np.ndarray, shown: tuple[str, ...]
+) -> np.ndarray:
+    """All frames: (frames, first shown axis, second)."""
+    order = [a for a in view.problem.box.axes if a == over or a in shown]
+    parts = []
+    for i in range(0, len(moments), BATCH):
+        found = values_on(view, name, {**coordinates, over: moments[i : i + BATCH]})
+        parts.append(np.transpose(found, [order.index(a) for a in (over, *shown)]))
+    return np.concatenate(parts)
+
+
+def _frame(picture: Picture, scale: tuple[float, float]) -> tuple[Any, Any]:
+    """The first frame, and what changes it into another."""
+    if len(picture.axes) == 1:
+        figure = lines([picture])
+        panel = figure.axes[0]
+        if legend := panel.get_legend():
+            legend.remove()
+        spare = 0.05 * (scale[1] - scale[0])
+        panel.set_ylim(scale[0] - spare, scale[1] + spare)
+        line = panel.get_lines()[0]
+
+        def redraw(values: np.ndarray, title: str) -> list[Any]:
+            line.set_ydata(values)
+            panel.set_title(title)
+            return [line]
+
+        return figure, redraw
+    figure = panels([picture])
+    panel = figure.axes[0]
+    (image,) = panel.get_images()
+    image.set_clim(*scale)
+
+    def repaint(values: np.ndarray, title: str) -> list[Any]:
+        image.set_data(values.T)
+        panel.set_title(title)
+        return [image]
+
+    return figure, repaint

@@ -1,0 +1,1 @@
+"""Solutions in the files of other tools."""

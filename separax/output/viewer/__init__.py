@@ -1,0 +1,1 @@
+"""The viewer of a page: a solution as data that the browser evaluates."""

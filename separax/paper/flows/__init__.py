@@ -1,0 +1,1 @@
+"""Velocity fields to start a flow from, on the periodic square [0, 2π]²."""

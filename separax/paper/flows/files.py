@@ -1,0 +1,229 @@
+"""Flows from files, checked: `.npz`, `.mat`, NetCDF."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+
+from ...core import InputError, listed, nearest
+from .flow import DIVERGENCE, LENGTH, Flow, coefficients, fit, numbers, values, wavenumbers
+
+SEAM = 3  # times as large as inside: how large second differences across the seam may be
+SAME = 1e-6  # relative to the largest value: how far apart numbers are that a file in single precision means as equal
+VORTICITY = ("w", "vorticity", "omega")  # names of it in files
+
+
+def load_flow(path: str | os.PathLike[str], project: bool = False) -> Flow:
+    """The flow in a file: `.npz`, `.mat` (version 7.3 needs h5py) or NetCDF, `.nc` (needs xarray).
+
+    The file holds u and v, or the vorticity alone as w, vorticity or omega: arrays (n, n) indexed [x, y], or (instants, n, n),
+    of which the first instant is taken. It may hold coordinates x and y, one per point along their axis or one per point of
+    the grid: then the flow is moved to where they start at zero, and their arrays' order of axes is followed.
+
+    Arguments:
+        path: of the file.
+        project: whether to take the part without divergence of a flow that has some, which is refused otherwise.
+    """
+    notes = []
+    try:
+        path = Path(path)
+    except TypeError:
+        raise InputError(f"load_flow: path must be the path of a file, got {path!r}: write e.g. load_flow('flow.npz')") from None
+    try:
+        flow = _understood(_read(path), project, notes)
+    except InputError as error:
+        raise InputError(f"load_flow: {path}: {error}") from error.__cause__
+    for note in notes:
+        warnings.warn(f"load_flow: {path}: {note}", stacklevel=2)
+    return flow
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The arrays that are wanted, by name in lower case; None for the others."""
+    readers = {".npz": _read_npz, ".mat": _read_mat, ".nc": _read_netcdf}
+    if not path.is_file():
+        near = nearest(path.name, (p.name for p in path.parent.iterdir())) if path.parent.is_dir() and not path.exists() else ""
+        raise InputError(f"there is no such file: give the path of one that ends in {listed(readers)}.{near}")
+    if path.suffix.lower() not in readers:
+        raise InputError(
+            f"what ends in {path.suffix!r} is not read, only {listed(readers)}: write np.savez('flow.npz', u=u, v=v)"
+        )
+    try:
+        found = readers[path.suffix.lower()](path)
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file can fail in any way: in zip, in HDF5, in NumPy's header, for memory
+        raise InputError(
+            f"it cannot be read ({type(error).__name__}: {error}): give a whole file of the kind it is called"
+        ) from error
+    return {name.lower(): found[name] for name in sorted(found)}  # where both are there, u comes after U
+
+
+def _wanted(name: str) -> bool:
+    return name.lower() in ("u", "v", "x", "y", *VORTICITY)
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] if _wanted(name) else None for name in file.files}
+
+
+def _read_mat(path: Path) -> dict[str, Any]:
+    try:
+        return {name: a for name, a in scipy.io.loadmat(path).items() if not name.startswith("__")}
+    except NotImplementedError:  # version 7.3 is HDF5, with the order of axes reversed
+        with _module("h5py").File(path) as file:
+            return {name: np.asarray(file[name]).T if _wanted(name) else None for name in file}
+
+
+def _read_netcdf(path: Path) -> dict[str, Any]:
+    with _module("xarray").open_dataset(path, decode_times=False) as file:
+        found = {str(name): file[name] for name in file.variables}
+        ordered = {name: a.transpose(..., "x", "y") if {"x", "y"} <= set(a.dims) else a for name, a in found.items()}
+        return {name: a.to_numpy() if _wanted(name) else None for name, a in ordered.items()}
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(f"reading it needs {name}: pip install separax[files]") from error
+
+
+def _understood(found: Mapping[str, Any], project: bool, notes: list[str]) -> Flow:
+    vorticity = [name for name in VORTICITY if name in found]
+    names = ["u", "v"] if {"u", "v"} <= found.keys() else vorticity[:1]
+    if not names:
+        raise InputError(f"it holds {listed(found)}: name the velocities u and v, or the vorticity {' or '.join(VORTICITY)}")
+    arrays = {name: _first_instant(name, found[name], notes) for name in names}
+    fit(arrays)
+    arrays = _on_the_square(arrays, found, notes)
+    for name, a in arrays.items():
+        _check_seam(name, a)
+    if len(names) == 1:
+        return Flow.of_vorticity(arrays[names[0]])
+    flow = Flow(arrays["u"], arrays["v"])
+    if flow.divergence <= DIVERGENCE:
+        return flow
+    said = f"u and v have a divergence of {flow.divergence:.1e} relative to their gradients, where {DIVERGENCE:.0e} is allowed"
+    if (turned := Flow(flow.u.T, flow.v.T).divergence) <= DIVERGENCE:  # projecting would hide it, and leave another flow
+        raise InputError(f"{said}, but {turned:.1e} with their axes exchanged: they are indexed [y, x]; save u.T and v.T")
+    if not project:
+        raise InputError(f"{said}: write project=True (--project) to take the part without divergence")
+    return flow.projected()
+
+
+def _first_instant(name: str, given: Any, notes: list[str]) -> np.ndarray:
+    array = np.asarray(given)
+    if array.ndim == 3 and len(array):
+        if array.shape[1] != array.shape[2]:
+            raise InputError(
+                f"{name} has the shape {array.shape}, not (instants, n, n): save np.moveaxis({name}, -1, 0) or {name}[..., 0]"
+            )
+        note, array = f"it holds {len(array)} instants: the first is taken", array[0]
+        if note not in notes:
+            notes.append(note)
+    return numbers(name, array)
+
+
+def _on_the_square(arrays: dict[str, np.ndarray], found: Mapping[str, Any], notes: list[str]) -> dict[str, np.ndarray]:
+    """The arrays at x_i = 2πi/n and y_j = 2πj/n, from where the file's coordinates, if it has them, say they are."""
+    grids = {axis: np.squeeze(numbers(axis, found[axis])) for axis in ("x", "y") if axis in found}
+    along = {axis: _varies_along(axis, g) for axis, g in grids.items() if g.ndim == 2}
+    exchanged = {number != "xy".index(axis) for axis, number in along.items()}
+    if exchanged == {True, False}:
+        raise InputError("x and y vary along the same axis of their arrays: save np.meshgrid(x, y, indexing='ij')")
+    if exchanged == {True}:
+        notes.append("x varies along the second axis of its array: the arrays are taken as indexed [y, x]")
+        arrays = {name: a.T for name, a in arrays.items()}
+    grids = {axis: np.moveaxis(g, along[axis], 0)[:, 0] if axis in along else g for axis, g in grids.items()}
+
+    largest = max(np.abs(a).max() for a in arrays.values())
+    apart = max(max(np.abs(a[-1] - a[0]).max(), np.abs(a[:, -1] - a[:, 0]).max()) for a in arrays.values())
+    equal, points = apart <= SAME * largest, len(next(iter(arrays.values())))
+    repeat = {_repeats(axis, g, points, equal) for axis, g in grids.items()}
+    if repeat == {True, False}:
+        raise InputError("one of x and y reaches the end of the period and the other does not: leave the last point out of both")
+    without = {name: a[:-1, :-1] for name, a in arrays.items()}
+    if not repeat and equal:
+        # Values may be equal by symmetry, too; but a point that is there twice leaves a kink, which needs fine waves.
+        repeat = {sum(map(_fine, without.values())) < sum(map(_fine, arrays.values()))}
+    elif repeat == {True} and not equal:
+        raise InputError(
+            f"it is not periodic: x and y reach from one end of the period to the other, where values are {apart:.2g} apart (the largest is {largest:.2g})"
+        )
+    if repeat == {True}:
+        notes.append("the last row and column are the first ones again: they are left out")
+        arrays = without
+    starts = [grids[axis][0] if axis in grids else 0.0 for axis in ("x", "y")]
+    return {name: _moved(a, *starts) for name, a in arrays.items()} if np.abs(starts).max() > SAME else arrays
+
+
+def _varies_along(name: str, grid: np.ndarray) -> int:
+    """The axis along which a coordinate, given at every point of the grid, varies."""
+    spread = [np.ptp(grid, axis=axis).max() for axis in (0, 1)]
+    if min(spread) > SAME * max(spread):
+        raise InputError(f"{name} varies along both axes of its array: give the flow on a grid with sides along x and y")
+    return int(np.argmax(spread))
+
+
+def _repeats(name: str, grid: np.ndarray, points: int, equal: bool) -> bool:
+    """Whether a coordinate's last point is the first one of the next period; refused unless the period is 2π.
+
+    `equal` says whether the flow has the same values there, which counts only where the period is another one.
+    """
+    if grid.shape != (points,):
+        raise InputError(
+            f"{name} has the shape {grid.shape} where the flow has {points} points along it: give one value per point"
+        )
+    steps, step = np.diff(grid), (grid[-1] - grid[0]) / (points - 1)
+    if np.abs(steps - step).max() > 1e-3 * abs(step) or step <= 0:
+        raise InputError(
+            f"{name} must rise in equal steps, got steps from {steps.min():.4g} to {steps.max():.4g}: resample the flow"
+        )
+    for repeats in (False, True):
+        if abs(step * (points - repeats) - LENGTH) < 0.1 * step:
+            return repeats
+    period = step * (points - equal)
+    raise InputError(
+        f"{name} has a period of {period:.6g}, not 2π: multiply x, y, t and the viscosity by {LENGTH / period:.6g} (u and v stay as "
+        "they are, a vorticity is divided by it)"
+    )
+
+
+def _moved(a: np.ndarray, x: float, y: float) -> np.ndarray:
+    """Values on a grid that starts at x and y, on one that starts at zero."""
+    highest = (len(a) - 1) // 2
+    kx, ky = wavenumbers(highest)
+    return values(coefficients(a, highest) * np.exp(-1j * (kx * x + ky * y)), len(a))
+
+
+def _fine(a: np.ndarray) -> float:
+    """How much is in the waves beyond half the highest wavenumber."""
+    highest = (len(a) - 1) // 2
+    kx, ky = wavenumbers(highest)
+    return float((np.abs(coefficients(a, highest)[np.maximum(np.abs(kx), ky) > highest / 2]) ** 2).sum())
+
+
+def _second_differences(a: np.ndarray, axis: int) -> tuple[float, float]:
+    """The largest ones along an axis: across the seam, where the last point meets the first, and elsewhere."""
+    bent = np.moveaxis(np.abs(np.roll(a, 1, axis) - 2 * a + np.roll(a, -1, axis)), axis, 0)
+    return float(bent[[0, -1]].max()), float(bent[1:-1].max())
+
+
+def _check_seam(name: str, a: np.ndarray) -> None:
+    """A jump or a kink between the last point and the first shows in second differences, which are large nowhere else."""
+    for axis, letter in enumerate("xy"):
+        seam, inside = _second_differences(a, axis)
+        if seam > SEAM * inside + SAME * np.abs(a).max():
+            raise InputError(
+                f"{name} is not periodic along {letter}: its second differences reach {seam:.2g} where the last point meets the first, "
+                f"and {inside:.2g} elsewhere ({SEAM} times that is allowed): give a flow on one whole period"
+            )

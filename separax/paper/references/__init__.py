@@ -1,0 +1,1 @@
+"""True solutions for equations that have no formula: classical solvers and series."""

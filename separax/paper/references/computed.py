@@ -1,0 +1,264 @@
+"""Arrays that take seconds to compute, kept in the user's cache folder with a checksum.
+
+A file that was cut short, changed, emptied or swapped for another one is noticed and computed again, and a folder that
+cannot be written to stops nobody: both are said in one warning that names the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import io
+import json
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from ...core import InputError, listed
+from ...runs import write
+
+CHECKSUM = "sha256"  # the name under which the checksum lies beside the arrays
+
+
+def folder() -> Path:
+    """Where computed arrays are kept: $SEPARAX_CACHE, or `separax` in the system's cache folder."""
+    if chosen := os.environ.get("SEPARAX_CACHE"):
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "separax"
+
+
+def cached(name: str, settings: Mapping[str, Any], compute: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays `compute()` returns, from the cache if they were computed before.
+
+    Arguments:
+        name: what they are; the file is called `name-….npz`.
+        settings: everything they depend on, a version number of the solver included; other settings, another file.
+        compute: a function without arguments that returns arrays by name.
+    """
+    key = _key(name, settings)
+    try:
+        path = folder() / f"{name}-{hashlib.sha256(key).hexdigest()[:12]}.npz"
+    except (OSError, RuntimeError) as error:  # no home folder
+        _say(f"{name}: there is no cache folder ({error}), so it is computed every time: set SEPARAX_CACHE to one")
+        return _computed(name, compute)
+    try:
+        if (found := _read(path, key)) is not None:
+            return found
+    except Exception as error:  # a damaged file can fail in any way: in zip, in zlib, in NumPy's header, for memory
+        _say(f"{path} is damaged or cannot be read ({type(error).__name__}: {error}): computed again")
+    arrays = _computed(name, compute)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, _packed(arrays, key))
+    except OSError as error:
+        _say(f"{path} cannot be written ({error.strerror or error}), so it is computed every time: set SEPARAX_CACHE to a folder")
+    return arrays
+
+
+def _key(name: str, settings: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps([name, dict(settings)], sort_keys=True).encode()
+    except TypeError as error:
+        raise InputError(f"cached: settings must be plain numbers and words, got {settings!r} ({error})") from None
+
+
+def _computed(name: str, compute: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    arrays = {k: np.asarray(a) for k, a in compute().items()}
+    for k, a in arrays.items():
+        if a.dtype.hasobject or k == CHECKSUM:
+            raise InputError(
+                f"cached: {name} computed {k!r} of type {a.dtype}: return arrays of numbers, named other than {CHECKSUM!r}"
+            )
+    return arrays
+
+
+def _checksum(arrays: Mapping[str, np.ndarray], key: bytes) -> np.ndarray:
+    """Of names, types, shapes and bytes, and of the settings: a file moved to another one's place does not fit either."""
+    digest = hashlib.sha256(key)
+    for k in sorted(arrays):
+        a = np.ascontiguousarray(arrays[k])
+        digest.update(f"|{k}|{a.dtype.str}|{arrays[k].shape}|".encode())
+        digest.update(a.tobytes())
+    return np.frombuffer(digest.digest(), np.uint8)
+
+
+def _packed(arrays: Mapping[str, np.ndarray], key: bytes) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays, **{CHECKSUM: _checksum(arrays, key)})
+    return buffer.getvalue()
+
+
+def _read(path: Path, key: bytes) -> dict[str, np.ndarray] | None:
+    """The arrays in a file, or None where there is no file; raises if they are not what was written."""
+    if not path.exists():
+        return None
+    with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+        arrays = {k: file[k] for k in file.files}
+    kept = arrays.pop(CHECKSUM)
+    if not np.array_equal(kept, _checksum(arrays, key)):
+        raise ValueError("the checksum does not fit")
+    return arrays
+
+
+def _say(message: str) -> None:
+    warnings.warn(f"cache: {message}", stacklevel=3)
+
+
+CHUNK = 2**22  # numbers gathered from a table at once
+
+
+class Computed:
+    """A function of coordinates by name whose making takes a while: it is made at the first call with numbers.
+
+    `make()` returns a function of NumPy arrays of float64, one per coordinate, that broadcast. JAX arrays are taken too,
+    also while JAX traces: the values then come through a callback, and asking only for shapes computes nothing. The result
+    has the precision of the coordinates, and is nan outside of where the function is known.
+    """
+
+    lazy = True  # a problem that is given this as its reference does not call it to check it
+
+    def __init__(self, name: str, coordinates: Sequence[str], make: Callable[[], Callable[..., np.ndarray]]):
+        self.name, self.coordinates = name, tuple(coordinates)
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(c, inspect.Parameter.POSITIONAL_OR_KEYWORD) for c in self.coordinates]
+        )
+        self._make, self._lock = make, threading.Lock()
+        self._function: Callable[..., np.ndarray] | None = None
+
+    def function(self) -> Callable[..., np.ndarray]:
+        """What `make` returned; made once, also when several threads ask at the same time."""
+        with self._lock:
+            if self._function is None:
+                self._function = self._make()
+            return self._function
+
+    def __call__(self, *arguments: Any, **coordinates: Any) -> Any:
+        try:
+            given = self.__signature__.bind(*arguments, **coordinates).args
+        except TypeError as error:
+            raise InputError(f"{self.name}: {error}: give one array per coordinate, {listed(self.coordinates)}") from None
+        floats = [c.dtype for c in given if hasattr(c, "dtype") and jnp.issubdtype(c.dtype, jnp.floating)]
+        dtype = np.result_type(*floats) if floats else np.dtype(float)
+        if any(isinstance(c, Tracer) for c in given):
+            dtype = jax.dtypes.canonicalize_dtype(dtype)
+            shape = jax.ShapeDtypeStruct(jnp.broadcast_shapes(*(jnp.shape(c) for c in given)), dtype)
+            return jax.pure_callback(lambda *c: self._values(c, dtype), shape, *given, vmap_method="expand_dims")
+        values = self._values(given, dtype)
+        if not any(isinstance(c, jax.Array) for c in given):
+            return values
+        with jax.enable_x64(True):  # or float64 coordinates would come back as float32 outside of it
+            return jnp.asarray(values)
+
+    def _values(self, coordinates: Sequence[Any], dtype: Any) -> np.ndarray:
+        arrays = [np.asarray(c, np.float64) for c in coordinates]
+        try:
+            shape = np.broadcast_shapes(*(a.shape for a in arrays))
+        except ValueError:
+            shapes = ", ".join(f"{c} {a.shape}" for c, a in zip(self.coordinates, arrays))
+            raise InputError(f"{self.name}: arrays that do not broadcast, {shapes}: give shapes that do") from None
+        return np.broadcast_to(np.asarray(self.function()(*arrays)), shape).astype(dtype)
+
+    def __repr__(self) -> str:
+        return f"Computed({self.name!r}, {listed(self.coordinates)})"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Nodes along one axis and the local polynomials between them, of degree `stencil` - 1."""
+
+    nodes: np.ndarray
+    stencil: int
+
+    def weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The nodes each point draws on (their places) and how much, both (points, stencil); nan outside the nodes.
+
+        What single precision rounds to beyond an end is that end: 0.1 is more in float32 than in float64."""
+        nodes, stencil = self.nodes, min(self.stencil, len(self.nodes))
+        slack = np.finfo(np.float32).eps * np.abs(nodes[[0, -1]]).max()
+        inside = (points >= nodes[0] - slack) & (points <= nodes[-1] + slack)
+        points = np.where(inside, np.clip(points, nodes[0], nodes[-1]), points)
+        first = np.clip(np.searchsorted(nodes, points) - stencil // 2, 0, len(nodes) - stencil)
+        places = first[:, None] + np.arange(stencil)
+        near = nodes[places]
+        gaps = (near[:, :, None] - near[:, None, :]) / (near[:, -1:, None] - near[:, :1, None])
+        barycentric = 1 / (gaps + np.eye(stencil)).prod(axis=2)
+        distance = points[:, None] - near
+        hit = distance == 0
+        weights = barycentric / np.where(hit, 1, distance)
+        weights = weights / weights.sum(axis=1, keepdims=True)
+        weights = np.where(hit.any(axis=1, keepdims=True), hit, weights)
+        return places, np.where(inside[:, None], weights, np.nan)
+
+    def matrix(self, points: np.ndarray) -> np.ndarray:
+        """The same as a matrix from values at the nodes to values at the points."""
+        places, weights = self.weights(points)
+        matrix = np.zeros((len(points), len(self.nodes)))
+        np.put_along_axis(matrix, places, weights, axis=1)
+        matrix[np.isnan(weights).any(axis=1)] = np.nan
+        return matrix
+
+
+@dataclass(frozen=True)
+class Table:
+    """Values on the lattice of some axes, and between its nodes: a polynomial in each coordinate, locally.
+
+    Coordinates that lie on a lattice of their own (each varies along one dimension, different for each) cost one small
+    matrix per axis; scattered points draw on their neighbours one by one.
+    """
+
+    axes: tuple[Axis, ...]
+    values: np.ndarray
+
+    def __call__(self, *coordinates: np.ndarray) -> np.ndarray:
+        shape = np.broadcast_shapes(*(c.shape for c in coordinates))
+        order = lattice_order(coordinates, len(shape))
+        if order is None:
+            return self._at([np.broadcast_to(c, shape).ravel() for c in coordinates]).reshape(shape)
+        found = self.values
+        for axis, c in zip(self.axes, coordinates):  # each product moves its axis to the end, so the order is kept
+            found = np.tensordot(found, axis.matrix(c.ravel()), (0, 1))
+        return found.transpose(order).reshape(shape)
+
+    def _at(self, points: Sequence[np.ndarray]) -> np.ndarray:
+        block = max(1, CHUNK // int(np.prod([a.stencil for a in self.axes])))
+        parts = [self._near([p[i : i + block] for p in points]) for i in range(0, len(points[0]), block)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _near(self, points: Sequence[np.ndarray]) -> np.ndarray:
+        dimension = len(self.axes)
+        found = [axis.weights(p) for axis, p in zip(self.axes, points)]
+        places = tuple(
+            p.reshape(len(p), *(p.shape[1] if i == j else 1 for j in range(dimension))) for i, (p, _) in enumerate(found)
+        )
+        values = self.values[places]
+        for _, weights in reversed(found):
+            values = np.einsum("n...k,nk->n...", values, weights)
+        return values
+
+
+def lattice_order(coordinates: Sequence[np.ndarray], dimension: int) -> tuple[int, ...] | None:
+    """In which order the coordinates' dimensions come in the result; None unless each has one dimension of its own."""
+    varies = []
+    for c in coordinates:
+        shape = (1,) * (dimension - c.ndim) + c.shape
+        varies.append([i for i, n in enumerate(shape) if n != 1])
+    used = [i for v in varies for i in v]
+    if any(len(v) > 1 for v in varies) or len(set(used)) < len(used):
+        return None
+    return tuple(sorted(range(len(coordinates)), key=lambda i: varies[i] or [-1]))

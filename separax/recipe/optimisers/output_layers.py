@@ -1,0 +1,137 @@
+"""The output layers solved for instead of trained: Gauss-Newton with the normal equations of `separax.normal`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array
+
+from ...core import check_fits, whole
+from .base import Objective, Parameters, Scalar, Search
+from .damping import FIRST, Damped, Rule, by_cholesky, by_conjugate_gradients, lowered
+
+TENFOLD = Rule(
+    10.0, lambda share, tries: jnp.where((tries == 1) & (share > 0.25), 0.1, 1.0), stale=5, smallest=1e-15, largest=1e6
+)
+SIZES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the factors a solve may begin with
+
+
+@dataclass(frozen=True)
+class Solve:
+    """Solves for the output layers of a separable network, the hidden layers staying what they are.
+
+        recipe = sx.Recipe(sx.SPINN(rank=6, depth=0, functions=24), 32, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64")
+        optimiser=[sx.Adam(5e-3, "cosine", steps=5_000), sx.Solve(50)]  # after training, on the features that training found
+
+    With the factors of the other axes held, a separable network is linear in the output layer of an axis, and in the core of a Tucker
+    merge: the first steps solve for one after the other. The steps after that take all of them at once (Gauss-Newton with
+    Levenberg-Marquardt damping), which converges quadratically where the equation can be met. A linear residual needs no linearisation, a nonlinear one is linearised at
+    every step. Points are drawn once and need to be more than the features of an axis: `GaussLegendre` is the sampler of choice.
+
+    Arguments:
+        steps: at most how many; None takes the recipe's. It is over earlier when nothing is gained any more.
+        sweeps: how often to go round the axes first, a core being solved for before each of them; 0: one step, of the first axis or
+            the core.
+        tries: dampings that one step may try.
+        most: coefficients for which there is a matrix. More of them are solved for by conjugate gradients, which need none and leave
+            something of the linear problem.
+        iterations: of conjugate gradients in one step, at most.
+    """
+
+    steps: int | None = 60
+    sweeps: int = 2
+    tries: int = 16
+    most: int = 15_000
+    iterations: int = 100
+
+    searches: ClassVar[bool] = True
+    solves: ClassVar[bool] = True
+    sees: ClassVar[str] = "layers"
+
+    def __post_init__(self):
+        if self.steps is not None:
+            object.__setattr__(self, "steps", whole("Solve: steps", self.steps))
+        object.__setattr__(self, "sweeps", whole("Solve: sweeps", self.sweeps, 0))
+        object.__setattr__(self, "tries", whole("Solve: tries", self.tries))
+        object.__setattr__(self, "most", whole("Solve: most", self.most, 0))
+        object.__setattr__(self, "iterations", whole("Solve: iterations", self.iterations))
+
+    def transform(self, steps: int) -> Search:
+        """The same for any number of steps."""
+        return Search(_init, self._update)
+
+    def _update(self, params: Parameters, state: Damped, objective: Objective) -> tuple[Parameters, Damped]:
+        return lax.cond(state.done, lambda: (params, state), lambda: self._step(params, state, objective))
+
+    def _step(self, params: Parameters, state: Damped, objective: Objective) -> tuple[Parameters, Damped]:
+        params, value = lax.cond(state.number == 0, lambda: _sized(params, objective), lambda: (params, state.value))
+        phases = len(objective.phases)
+        first = max(self.sweeps * phases, 1)  # a solve begins with one block at least: nothing moves where all is zero
+        # where there is one block only, every step is a step of it alone
+        single = sum(size > 0 for size in objective.sizes) == 1
+        alone = jnp.asarray(single) | (state.number < first)
+        basis = objective.basis(params)
+        free = _masks(objective.sizes, objective.phases)[jnp.where(alone, state.number % phases, -1)]
+        number = sum(objective.sizes)
+        if number <= self.most:
+            _check_matrix(number)
+            normal = objective.normal(params, basis)
+            diagonal = jnp.diag(normal.matrix)
+            kept = diagonal > 1e-30 * jnp.max(diagonal)  # what no residual feels is left alone
+            scale = jnp.where(free & kept, 1 / jnp.sqrt(jnp.where(kept, diagonal, 1.0)), 0.0)
+            solved = by_cholesky(normal.matrix, normal.gradient, scale)
+        else:
+            still = jnp.zeros(number, params.dtype)
+            _, solved = by_conjugate_gradients(
+                lambda step: objective.left(objective.moved(params, step, basis)),
+                still,
+                state.number,
+                self.iterations,
+                free,
+                scaled=True,
+            )
+        # all axes at once is a larger venture than one: it begins with more caution
+        damping = jnp.where(~alone & (state.number == first), FIRST, state.damping)
+
+        def moved(damping: Array) -> tuple[Array, Array]:
+            step, foreseen = solved(damping)
+            return objective.moved(params, step, basis), foreseen
+
+        # one axis may have nothing to gain where the next has
+        begun = state._replace(value=value, damping=damping)
+        after, then = lowered(params, begun, objective, moved, self.tries, TENFOLD, alone & ~jnp.asarray(single), single)
+        return jnp.where(then.value < value, objective.balanced(after), params), then
+
+
+def _init(params: Parameters, value: Scalar, gradient: Parameters) -> Damped:
+    return Damped.first(value, 1e-8)
+
+
+def _sized(params: Parameters, objective: Objective) -> tuple[Array, Array]:
+    """The factors at the size that suits the problem best: a nonlinear one may be far from its solution at size one."""
+    params = objective.balanced(params)
+    # a core is linear in what it makes of the columns, so it can begin with nothing
+    sizes = (*SIZES, 0.0) if objective.core else SIZES
+    candidates = jnp.stack([objective.resized(params, size) for size in sizes])
+    values = lax.map(objective, candidates)
+    values = jnp.where(jnp.isfinite(values), values, jnp.inf)
+    best = jnp.argmax(values <= 2 * jnp.min(values))  # the largest that will do: near zero no factor sees the others
+    return candidates[best], values[best]
+
+
+def _masks(sizes: tuple[int, ...], phases: tuple[tuple[int, ...], ...]) -> Array:
+    """Which coefficients a step may change, by its phase; in the last one all, and the unknowns too."""
+    block = np.repeat(np.arange(len(sizes)), sizes)
+    return jnp.asarray([*(np.isin(block, phase) for phase in phases), np.ones(len(block), bool)])
+
+
+def _check_matrix(number: int) -> None:
+    check_fits(
+        f"Solve: the matrix of {number:,} × {number:,} coefficients",
+        5 * 8 * number**2,
+        "use fewer functions, a smaller rank, or conjugate gradients: Solve(most=0)",
+    )

@@ -1,1 +1,0 @@
-"""Records, figures and pages."""

@@ -1,1 +1,0 @@
-"""Our results beside the published ones: rows to run, their records, tables and figures."""

@@ -1,0 +1,98 @@
+"""What a run tells others while it goes on: hooks, and one for TensorBoard.
+
+A hook is an object with any of these methods:
+
+    on_start(settings)                              before the first step; what the run was asked for
+    on_update(step, steps, losses, error, rate)     between launches; every term of the loss by name, and its "total"
+    on_end(solution)                                with whatever came out, also of a run that was stopped or diverged
+
+    sx.solve(problem, callback=sx.TensorBoard("logs"))
+    sx.solve(problem, callback=[mine, sx.TensorBoard("logs")])
+
+A plain function is a callback too: it is called between launches with step, steps, loss, error and rate.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core import Diverged, InputError
+from .progress import Update
+
+METHODS = ("on_start", "on_update", "on_end")
+
+
+class Hooks:
+    """Some hooks and functions as one."""
+
+    def __init__(self, callback: Any):
+        given = list(callback) if isinstance(callback, (list, tuple)) else [] if callback is None else [callback]
+        for one in given:
+            if isinstance(one, type) or not (callable(one) or any(hasattr(one, method) for method in METHODS)):
+                raise InputError(
+                    f"solve: callback must be a function of step, steps, loss, error and rate, or an object with any of {', '.join(METHODS)}; got {one!r}"
+                )
+        self._hooks = [one for one in given if any(hasattr(one, method) for method in METHODS)]
+        self._functions: list[Update] = [one for one in given if one not in self._hooks]
+
+    def _tell(self, method: str, *arguments: Any, **options: Any) -> None:
+        for hook in self._hooks:
+            if hasattr(hook, method):
+                getattr(hook, method)(*arguments, **options)
+
+    def on_start(self, settings: Mapping[str, Any]) -> None:
+        self._tell("on_start", settings)
+
+    def on_update(self, *, step: int, steps: int, losses: Mapping[str, float], error: float | None, rate: float) -> None:
+        for function in self._functions:
+            function(step=step, steps=steps, loss=losses["total"], error=error, rate=rate)
+        self._tell("on_update", step=step, steps=steps, losses=losses, error=error, rate=rate)
+
+    def ended(self, finish: Callable[[], Any]) -> Any:
+        """What `finish` returns, or the solution that its `Diverged` carries, is told and handed on."""
+        try:
+            solution = finish()
+        except Diverged as error:
+            self._tell("on_end", error.solution)
+            raise
+        self._tell("on_end", solution)
+        return solution
+
+
+class TensorBoard:
+    """Writes losses, error and speed to a folder that `tensorboard --logdir` shows. Needs `pip install separax[tensorboard]`."""
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise InputError("TensorBoard: tensorboardX is not installed: write pip install 'separax[tensorboard]'") from None
+        self._writer: Any = None
+        self._make, self.folder = SummaryWriter, Path(folder)
+
+    def on_start(self, settings: Mapping[str, Any]) -> None:
+        try:
+            self._writer = self._make(str(self.folder))
+        except OSError as error:
+            raise InputError(f"TensorBoard: cannot write to {self.folder} ({error.strerror}): choose another folder") from error
+        self._writer.add_text("settings", "\n".join(f"- {name}: `{_short(value)}`" for name, value in settings.items()))
+
+    def on_update(self, *, step: int, steps: int, losses: Mapping[str, float], error: float | None, rate: float) -> None:
+        for name, value in losses.items():
+            self._writer.add_scalar(f"loss/{name}", value, step)
+        if error is not None:
+            self._writer.add_scalar("relative_l2", error, step)
+        self._writer.add_scalar("steps_per_second", rate, step)
+        self._writer.flush()
+
+    def on_end(self, solution: Any) -> None:
+        self._writer.close()
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} = {v}" for k, v in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
