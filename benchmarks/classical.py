@@ -73,7 +73,9 @@ def klein_gordon(intervals: int = 8) -> Callable[[], float]:
 
     start = np.concatenate([exact(0.0)[1:-1, 1:-1].ravel(), (2 * xs * ys)[1:-1, 1:-1].ravel()])
     times = np.linspace(0, 10, 101)
-    found = solve_ivp(rate, (0, 10), start, "DOP853", times, rtol=1e-11, atol=1e-12).y[: inner[0] ** 2]
+    found = solve_ivp(rate, (0, 10), start, "DOP853", times, rtol=1e-11, atol=1e-12).y[
+        : inner[0] ** 2
+    ]
     ours = np.stack([held(t, u.reshape(inner)) for t, u in zip(times, found.T)])
     assert ours.shape[1:] == shape
     return lambda: relative(ours, np.stack([exact(t) for t in times]))
@@ -83,7 +85,11 @@ def diffusion_equation() -> Callable[[], float]:
     """The reference's own solver with fewer points, against the reference."""
     found = diffusion.solve(resolution=64, instants=16, tolerance=1e-6)
     function = diffusion.interpolated(found)
-    axes = np.linspace(0, 1, 101)[:, None, None], np.linspace(-1, 1, 101)[:, None], np.linspace(-1, 1, 101)
+    axes = (
+        np.linspace(0, 1, 101)[:, None, None],
+        np.linspace(-1, 1, 101)[:, None],
+        np.linspace(-1, 1, 101),
+    )
     return lambda: relative(function(*axes), np.asarray(diffusion.reference(*axes)))
 
 
@@ -92,7 +98,9 @@ def poisson_lshape() -> Callable[[], float]:
     function = lshape.expanded(lshape.solve(singular=12, degree=20))
     x, y = np.meshgrid(np.linspace(-1, 1, 201), np.linspace(-1, 1, 201), indexing="ij")
     inside = (x < 0) | (y < 0)
-    return lambda: relative(function(x[inside], y[inside]), np.asarray(lshape.reference(x[inside], y[inside])))
+    return lambda: relative(
+        function(x[inside], y[inside]), np.asarray(lshape.reference(x[inside], y[inside]))
+    )
 
 
 def chaotic_flow() -> Callable[[], float]:
@@ -100,7 +108,9 @@ def chaotic_flow() -> Callable[[], float]:
     flow, times = random_flow(0), np.linspace(0, 1, 21)
     found = navier_stokes.solve(flow.u, flow.v, times, courant=1.0)
     axes = times[:, None, None], found["x"][:, None], found["x"]
-    return lambda: relative(found["w"], np.asarray(navier_stokes.reference(flow.u, flow.v)["w"](*axes)))
+    return lambda: relative(
+        found["w"], np.asarray(navier_stokes.reference(flow.u, flow.v)["w"](*axes))
+    )
 
 
 METHODS = {

@@ -49,7 +49,11 @@ def damage(path: Path, way: str, name: Path, other: Path, draw: random.Random) -
         data = bytearray((other / name).read_bytes())
     else:
         # the two states of a run may stand in for each other: they carry their number
-        own = [n for n in files(path.parents[len(name.parts) - 1]) if n != name and not {n.name, name.name} <= set(NAMES)]
+        own = [
+            n
+            for n in files(path.parents[len(name.parts) - 1])
+            if n != name and not {n.name, name.name} <= set(NAMES)
+        ]
         data = bytearray((path.parents[len(name.parts) - 1] / draw.choice(own)).read_bytes())
     path.write_bytes(data)
 
@@ -63,14 +67,19 @@ def content(solution: Any) -> tuple[Any, dict[str, bytes]]:
 def states(folder: Path) -> dict[Path, list[bytes]]:
     """The bytes of the states of every part of a run."""
     parts = (folder, *folder.glob("windows/*"))
-    return {p.relative_to(folder): [(p / n).read_bytes() for n in NAMES if (p / n).exists()] for p in parts}
+    return {
+        p.relative_to(folder): [(p / n).read_bytes() for n in NAMES if (p / n).exists()]
+        for p in parts
+    }
 
 
 def main() -> None:
     options = parser(__doc__ or "", 1000).parse_args()
     session.SAVE_SECONDS = session.LAUNCH_SECONDS = 0.0
     draw = random.Random(options.seed)
-    found = dict.fromkeys(("detected", "load_refused", "load_the_same", "load_wrong", "resume_wrong", "tracebacks"), 0)
+    found = dict.fromkeys(
+        ("detected", "load_refused", "load_the_same", "load_wrong", "resume_wrong", "tracebacks"), 0
+    )
     ways = dict.fromkeys(WAYS, 0)
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -111,7 +120,12 @@ def main() -> None:
             if number % 100 == 99:
                 print(number + 1, found, file=sys.stderr, flush=True)
     keep(options.out, {"seed": options.seed, "damaged": options.count, **found, "ways": ways})
-    if found["detected"] < options.count or found["load_wrong"] or found["resume_wrong"] or found["tracebacks"]:
+    if (
+        found["detected"] < options.count
+        or found["load_wrong"]
+        or found["resume_wrong"]
+        or found["tracebacks"]
+    ):
         sys.exit(1)
 
 

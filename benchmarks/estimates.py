@@ -53,7 +53,9 @@ def logistic() -> sx.Problem:
     def exact(t):
         return 1 / (1 + 9 * jnp.exp(-4 * t))
 
-    return sx.Problem(sx.Box(t=(0, 2)), lambda u: u.t - 4 * u * (1 - u), [sx.Initial(0.1)], reference=exact)
+    return sx.Problem(
+        sx.Box(t=(0, 2)), lambda u: u.t - 4 * u * (1 - u), [sx.Initial(0.1)], reference=exact
+    )
 
 
 def growth() -> sx.Problem:
@@ -62,7 +64,9 @@ def growth() -> sx.Problem:
     def exact(t):
         return 1 / (1 + 99 * jnp.exp(-t))
 
-    return sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.01)], reference=exact)
+    return sx.Problem(
+        sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.01)], reference=exact
+    )
 
 
 def fisher() -> sx.Problem:
@@ -72,7 +76,12 @@ def fisher() -> sx.Problem:
         return (1 + jnp.exp((x - 5 / math.sqrt(6) * t) / math.sqrt(6))) ** -2
 
     conditions = [sx.Initial(exact), sx.Dirichlet(exact)]
-    return sx.Problem(sx.Box(t=(0, 10), x=(-10, 40)), lambda u: u.t - u.xx - u * (1 - u), conditions, reference=exact)
+    return sx.Problem(
+        sx.Box(t=(0, 10), x=(-10, 40)),
+        lambda u: u.t - u.xx - u * (1 - u),
+        conditions,
+        reference=exact,
+    )
 
 
 def layer() -> sx.Problem:
@@ -82,7 +91,9 @@ def layer() -> sx.Problem:
     def exact(x):
         return x - jnp.exp((x - 1) / width)  # and e^-50
 
-    return sx.Problem(sx.Box(x=(0, 1)), lambda u: u.x - width * u.xx - 1, [sx.Dirichlet(0)], reference=exact)
+    return sx.Problem(
+        sx.Box(x=(0, 1)), lambda u: u.x - width * u.xx - 1, [sx.Dirichlet(0)], reference=exact
+    )
 
 
 def heat() -> sx.Problem:
@@ -93,7 +104,10 @@ def heat() -> sx.Problem:
         return jnp.sqrt(wide / (wide + 4 * nu * t)) * jnp.exp(-(x**2) / (wide + 4 * nu * t))
 
     return sx.Problem(
-        sx.Box(t=(0, 1), x=(-1, 1)), lambda u: u.t - nu * u.xx, [sx.Initial(exact), sx.Dirichlet(exact)], reference=exact
+        sx.Box(t=(0, 1), x=(-1, 1)),
+        lambda u: u.t - nu * u.xx,
+        [sx.Initial(exact), sx.Dirichlet(exact)],
+        reference=exact,
     )
 
 
@@ -123,7 +137,9 @@ def wave() -> sx.Problem:
     """A standing wave and one that travels across."""
 
     def exact(t, x, y):
-        standing = jnp.sin(jnp.pi * x) * jnp.sin(2 * jnp.pi * y) * jnp.cos(math.sqrt(5) * jnp.pi * t)
+        standing = (
+            jnp.sin(jnp.pi * x) * jnp.sin(2 * jnp.pi * y) * jnp.cos(math.sqrt(5) * jnp.pi * t)
+        )
         return standing + jnp.sin(4 * (0.6 * x + 0.8 * y - t))
 
     return sx.Problem(
@@ -131,7 +147,9 @@ def wave() -> sx.Problem:
         lambda u: u.tt - u.xx - u.yy,
         [
             sx.Initial(exact),
-            sx.Initial(lambda t, x, y: along(exact, 0)(t, x, y), of=lambda u: u.t, name="initial u_t"),
+            sx.Initial(
+                lambda t, x, y: along(exact, 0)(t, x, y), of=lambda u: u.t, name="initial u_t"
+            ),
             sx.Dirichlet(exact),
         ],
         reference=exact,
@@ -145,7 +163,10 @@ def pulse() -> sx.Problem:
         return jnp.exp(-20 * (x - t - 0.5) ** 2)
 
     return sx.Problem(
-        sx.Box(t=(0, 1), x=(0, 2)), lambda u: u.t + u.x, [sx.Initial(exact), sx.Dirichlet(exact, on="x-")], reference=exact
+        sx.Box(t=(0, 1), x=(0, 2)),
+        lambda u: u.t + u.x,
+        [sx.Initial(exact), sx.Dirichlet(exact, on="x-")],
+        reference=exact,
     )
 
 
@@ -156,7 +177,10 @@ def kink() -> sx.Problem:
         return jnp.abs(x - t - 0.3)
 
     return sx.Problem(
-        sx.Box(t=(0, 1), x=(0, 2)), lambda u: u.t + u.x, [sx.Initial(exact), sx.Dirichlet(exact, on="x-")], reference=exact
+        sx.Box(t=(0, 1), x=(0, 2)),
+        lambda u: u.t + u.x,
+        [sx.Initial(exact), sx.Dirichlet(exact, on="x-")],
+        reference=exact,
     )
 
 
@@ -218,7 +242,12 @@ def plane_wave() -> sx.Problem:
     def exact(x, y):
         return jnp.cos(12 * (0.6 * x + 0.8 * y))
 
-    return sx.Problem(sx.Box(x=(-1, 1), y=(-1, 1)), lambda u: u.xx + u.yy + 144 * u, [sx.Dirichlet(exact)], reference=exact)
+    return sx.Problem(
+        sx.Box(x=(-1, 1), y=(-1, 1)),
+        lambda u: u.xx + u.yy + 144 * u,
+        [sx.Dirichlet(exact)],
+        reference=exact,
+    )
 
 
 def soliton() -> sx.Problem:
@@ -232,7 +261,10 @@ def soliton() -> sx.Problem:
 
     return sx.Problem(
         sx.Box(t=(0, 1), x=(-4, 5)),
-        lambda u, v: {"real": u.t + v.xx / 2 + (u**2 + v**2) * v, "imaginary": v.t - u.xx / 2 - (u**2 + v**2) * u},
+        lambda u, v: {
+            "real": u.t + v.xx / 2 + (u**2 + v**2) * v,
+            "imaginary": v.t - u.xx / 2 - (u**2 + v**2) * u,
+        },
         [
             sx.Initial(u, of="u", name="initial u"),
             sx.Initial(v, of="v", name="initial v"),
@@ -249,15 +281,19 @@ def diffusivity() -> sx.Problem:
     true = 0.07
 
     def exact(t, x):
-        return jnp.exp(-true * jnp.pi**2 * t) * jnp.sin(jnp.pi * x) + 0.5 * jnp.exp(-4 * true * jnp.pi**2 * t) * jnp.sin(
-            2 * jnp.pi * x
-        )
+        return jnp.exp(-true * jnp.pi**2 * t) * jnp.sin(jnp.pi * x) + 0.5 * jnp.exp(
+            -4 * true * jnp.pi**2 * t
+        ) * jnp.sin(2 * jnp.pi * x)
 
     at = np.random.default_rng(0).uniform([0, 0], [2, 1], (30, 2))
     return sx.Problem(
         sx.Box(t=(0, 2), x=(0, 1)),
         lambda u, kappa: u.t - kappa * u.xx,
-        [sx.Initial(lambda x: exact(0.0, x)), sx.Dirichlet(0), sx.Data(at, np.asarray(exact(*at.T)))],
+        [
+            sx.Initial(lambda x: exact(0.0, x)),
+            sx.Dirichlet(0),
+            sx.Data(at, np.asarray(exact(*at.T))),
+        ],
         unknowns={"kappa": 0.5},
         reference=exact,
     )
@@ -273,7 +309,11 @@ CLOSER = {"logistic": 1e-8, "poisson": 1e-6, "wave": 1e-6}  # once more, with th
 
 
 def problems() -> dict[str, Callable[[], sx.Problem]]:
-    known = {name: entry.problem for name, entry in CATALOGUE.items() if not name.startswith("navier-stokes")}
+    known = {
+        name: entry.problem
+        for name, entry in CATALOGUE.items()
+        if not name.startswith("navier-stokes")
+    }
     return {name: make for name, make in {**known, **OURS}.items() if suits(make())}
 
 
@@ -282,7 +322,9 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def measured(name: str, make: Callable[[], sx.Problem], tolerance: float, seed: int) -> dict[str, Any]:
+def measured(
+    name: str, make: Callable[[], sx.Problem], tolerance: float, seed: int
+) -> dict[str, Any]:
     problem = make()
     started, worked = time.perf_counter(), time.process_time()
     found = sx.solve(problem, tolerance=tolerance, seed=seed, progress=False)
@@ -297,7 +339,8 @@ def measured(name: str, make: Callable[[], sx.Problem], tolerance: float, seed: 
         "estimate": finite(found.estimate),
         "overstated": finite(found.estimate / max(error, 1e-16)),
         "levels": [
-            {"functions": level.functions, "rank": level.rank, "estimate": finite(level.estimate)} for level in found.levels
+            {"functions": level.functions, "rank": level.rank, "estimate": finite(level.estimate)}
+            for level in found.levels
         ],
         "seconds": seconds,
         "processor_seconds": processor,
@@ -312,14 +355,24 @@ HEAD = "| without a recipe | tolerance | error | estimate | |"
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [HEAD, "|---|---|---|---|---|"]
     for row in rows:
-        numbers = (row["tolerance"], row["relative_l2"], math.inf if row["estimate"] is None else row["estimate"])
-        cells = [row["problem"], *(f"{number:.0e}" for number in numbers), f"{row['seconds']:.0f} s"]
+        numbers = (
+            row["tolerance"],
+            row["relative_l2"],
+            math.inf if row["estimate"] is None else row["estimate"],
+        )
+        cells = [
+            row["problem"],
+            *(f"{number:.0e}" for number in numbers),
+            f"{row['seconds']:.0f} s",
+        ]
         lines.append(f"| {' | '.join(cells).replace('e-0', 'e-').replace('e+00', '')} |")
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="of the problems")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", default="-")
@@ -330,7 +383,9 @@ def main() -> None:
         return
     known = problems()
     if wrong := set(options.only or ()) - set(known):
-        parser.error(f"--only: no such problem: {', '.join(sorted(wrong))}; there are {', '.join(known)}")
+        parser.error(
+            f"--only: no such problem: {', '.join(sorted(wrong))}; there are {', '.join(known)}"
+        )
     rows: list[dict[str, Any]] = []
     for name in options.only or known:
         for tolerance in (TOLERANCE, *([CLOSER[name]] if name in CLOSER else [])):

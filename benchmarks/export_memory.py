@@ -28,7 +28,12 @@ def solved(folder: str) -> None:
     from separax.paper.catalogue import find
 
     problem, _ = find("helmholtz").make("best", "spinn-mod")
-    sx.solve(problem, sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=16, steps=1), out=folder, progress=False)
+    sx.solve(
+        problem,
+        sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=16, steps=1),
+        out=folder,
+        progress=False,
+    )
 
 
 def written(run: str, path: str, points: int, answer: Any) -> None:
@@ -41,7 +46,12 @@ def written(run: str, path: str, points: int, answer: Any) -> None:
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     answer.put(
-        {"seconds": seconds, "peak_mb": peak / 1e3, "before_mb": idle / 1e3, "difference": difference(solution, path, points)}
+        {
+            "seconds": seconds,
+            "peak_mb": peak / 1e3,
+            "before_mb": idle / 1e3,
+            "difference": difference(solution, path, points),
+        }
     )
 
 
@@ -66,7 +76,9 @@ def difference(solution: Any, path: str, points: int) -> float | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--points", type=int, default=1024)
     parser.add_argument("--formats", nargs="*", default=FORMATS)
     parser.add_argument("--out", default="-")

@@ -57,7 +57,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         seconds = {}
-        for kind in (*KINDS, *KINDS):  # the first time they are compiled, the second time they are measured
+        for kind in (
+            *KINDS,
+            *KINDS,
+        ):  # the first time they are compiled, the second time they are measured
             began = time.perf_counter()
             shutil.rmtree(place / kind, ignore_errors=True)
             process = started(kind, place / kind)
@@ -84,13 +87,24 @@ def main() -> None:
                 resumes += killed and now > 0
             process = started(kind, folder)
             process.join()
-            names = ["solution.npz", *(f"windows/{w}/solution.npz" for w in ("001", "002") if kind == "two windows")]
+            names = [
+                "solution.npz",
+                *(f"windows/{w}/solution.npz" for w in ("001", "002") if kind == "two windows"),
+            ]
             good = process.exitcode == 0 and all(same(folder / n, place / kind / n) for n in names)
             identical += good
             print(f"{kills} kills, {runs} runs, {identical} identical", file=sys.stderr, flush=True)
-    found = {"kills": kills, "runs": runs, "identical": identical, "kills_with_a_state_to_resume_from": resumes}
+    found = {
+        "kills": kills,
+        "runs": runs,
+        "identical": identical,
+        "kills_with_a_state_to_resume_from": resumes,
+    }
     keep(
-        options.out, {"seed": options.seed} | found | {"ended_before_their_kill": late, "states_lost": backwards, "steps": STEPS}
+        options.out,
+        {"seed": options.seed}
+        | found
+        | {"ended_before_their_kill": late, "states_lost": backwards, "steps": STEPS},
     )
     if identical < runs or backwards:
         sys.exit(1)

@@ -12,7 +12,10 @@ from separax.solution.record import environment
 
 def keep(out: str, found: dict[str, Any]) -> None:
     """Writes what was found with command, versions and device to a file, or to standard output for "-"."""
-    text = json.dumps({"command": " ".join(["python", *sys.argv]), **found, **environment()}, indent=1) + "\n"
+    text = (
+        json.dumps({"command": " ".join(["python", *sys.argv]), **found, **environment()}, indent=1)
+        + "\n"
+    )
     if out == "-":
         print(text)
     else:

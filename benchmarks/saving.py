@@ -25,10 +25,18 @@ from separax.paper.catalogue import find
 from separax.solving import session
 
 ROWS = {  # problem, network: a middling one with Adam, and a small one with the whole inverse Hessian of BFGS
-    "adam": ("helmholtz", lambda: sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=64, optimiser=sx.Adam(1e-3))),
+    "adam": (
+        "helmholtz",
+        lambda: sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=64, optimiser=sx.Adam(1e-3)),
+    ),
     "bfgs": (
         "klein-gordon-3d",
-        lambda: sx.Recipe(sx.SPINN(rank=16, width=24, depth=2), points=16, optimiser=sx.BFGS(), precision="float64"),
+        lambda: sx.Recipe(
+            sx.SPINN(rank=16, width=24, depth=2),
+            points=16,
+            optimiser=sx.BFGS(),
+            precision="float64",
+        ),
     ),
 }
 
@@ -53,7 +61,9 @@ class Clock:
         def timed(run: session.Session, wait: bool = False) -> bool:
             began = time.perf_counter()
             done = save(run, wait)
-            self.waited += 0.0 if wait else time.perf_counter() - began  # the last one is not during training
+            self.waited += (
+                0.0 if wait else time.perf_counter() - began
+            )  # the last one is not during training
             return done
 
         return timed
@@ -73,7 +83,9 @@ def measured(row: str, steps: int, folder: Path | None) -> Clock:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", nargs="*", default=list(ROWS))
     parser.add_argument("--seconds", type=float, default=100.0, help="of training, of each run")
     parser.add_argument("--every", type=float, default=session.SAVE_SECONDS)
@@ -83,18 +95,28 @@ def main() -> None:
     session.SAVE_SECONDS = options.every
     rows = []
     for row in options.rows:
-        steps = max(200, round(options.seconds * 1e3 / measured(row, 400, None).ms_per_step / 100) * 100)
+        steps = max(
+            200, round(options.seconds * 1e3 / measured(row, 400, None).ms_per_step / 100) * 100
+        )
         without, kept, waited = [], [], []
         for number in range(options.repeats):
             with tempfile.TemporaryDirectory() as folder:
-                for out in (None, Path(folder) / "run") if number % 2 else (Path(folder) / "run", None):
+                for out in (
+                    (None, Path(folder) / "run") if number % 2 else (Path(folder) / "run", None)
+                ):
                     clock = measured(row, steps, out)
                     (without if out is None else kept).append(clock.ms_per_step)
                     waited += [] if out is None else [clock.waited / (clock.last - clock.first)]
                 state = max(path.stat().st_size for path in (Path(folder) / "run").glob("state.*"))
         ratio = statistics.median(kept) / statistics.median(without)
         rows.append(
-            {"row": row, "steps": steps, "save_seconds": options.every, "state_mb": state / 1e6, "ms_per_step_without": without}
+            {
+                "row": row,
+                "steps": steps,
+                "save_seconds": options.every,
+                "state_mb": state / 1e6,
+                "ms_per_step_without": without,
+            }
             | {"ms_per_step_kept": kept, "ratio": ratio, "waited": waited}
         )
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)

@@ -34,23 +34,36 @@ def helmholtz() -> sx.Problem:
     def residual(u, x, y, z):
         return u.xx + u.yy + u.zz + u - (1 - 41 * PI**2) * exact(x, y, z)
 
-    return sx.Problem(sx.Box(x=(-1, 1), y=(-1, 1), z=(-1, 1)), residual, [sx.Dirichlet(0, hard=True)], name="helmholtz")
+    return sx.Problem(
+        sx.Box(x=(-1, 1), y=(-1, 1), z=(-1, 1)),
+        residual,
+        [sx.Dirichlet(0, hard=True)],
+        name="helmholtz",
+    )
 
 
 def diffusion() -> sx.Problem:
     """u_t = α (|∇u|² + u Δu): six derivatives, five of them merged on their own."""
 
     def bump(x, y):
-        return 0.25 * jnp.exp(-10 * ((x - 0.2) ** 2 + (y - 0.3) ** 2)) + 0.4 * jnp.exp(-15 * ((x + 0.1) ** 2 + (y + 0.5) ** 2))
+        return 0.25 * jnp.exp(-10 * ((x - 0.2) ** 2 + (y - 0.3) ** 2)) + 0.4 * jnp.exp(
+            -15 * ((x + 0.1) ** 2 + (y + 0.5) ** 2)
+        )
 
     def residual(u):
         return u.t - 0.05 * (u.x**2 + u.y**2 + u * (u.xx + u.yy))
 
     box = sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1))
-    return sx.Problem(box, residual, [sx.Initial(bump), sx.Dirichlet(0, hard=True)], name="diffusion")
+    return sx.Problem(
+        box, residual, [sx.Initial(bump), sx.Dirichlet(0, hard=True)], name="diffusion"
+    )
 
 
-PROBLEMS = {"helmholtz": helmholtz, "diffusion": diffusion, "navier-stokes": lambda: navier_stokes.problem("paper")}
+PROBLEMS = {
+    "helmholtz": helmholtz,
+    "diffusion": diffusion,
+    "navier-stokes": lambda: navier_stokes.problem("paper"),
+}
 ROWS = [
     # problem, points, seeds, precision, beside the paper-style step?
     ("helmholtz", 64, 1, "float32", True),
@@ -77,10 +90,16 @@ def recipe_of(problem: str, points: int, precision: str) -> sx.Recipe:
 
 
 def label(problem: str, points: int, seeds: int, precision: str) -> str:
-    return f"{problem}-{points}" + (f"-{seeds}seeds" if seeds > 1 else "") + ("" if precision == "float32" else f"-{precision}")
+    return (
+        f"{problem}-{points}"
+        + (f"-{seeds}seeds" if seeds > 1 else "")
+        + ("" if precision == "float32" else f"-{precision}")
+    )
 
 
-def measure(problem: str, points: int, seeds: int, precision: str, beside: bool, seconds: float) -> dict:
+def measure(
+    problem: str, points: int, seeds: int, precision: str, beside: bool, seconds: float
+) -> dict:
     with jax.enable_x64(True):
         text = PROBLEMS[problem]()
         recipe = recipe_of(problem, points, precision)
@@ -96,21 +115,36 @@ def measure(problem: str, points: int, seeds: int, precision: str, beside: bool,
         if beside:
             slow = bench.paper_style(text, recipe, 100 if points < 128 else 20, seconds)
             row |= {f"paper_style_{k}": v for k, v in slow.items()}
-            row |= {"faster": slow["ms_per_step"] / row["ms_per_step"], "gradient_difference": bench.disagreement(text, recipe)}
+            row |= {
+                "faster": slow["ms_per_step"] / row["ms_per_step"],
+                "gradient_difference": bench.disagreement(text, recipe),
+            }
     return row
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", nargs="*", help="labels such as helmholtz-64; all that make sense on the device if left out")
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long to repeat each measurement")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rows",
+        nargs="*",
+        help="labels such as helmholtz-64; all that make sense on the device if left out",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="how long to repeat each measurement"
+    )
     parser.add_argument("--out", default="-", help="file to write, or - for standard output")
     options = parser.parse_args()
     small = jax.default_backend() == "cpu"
     chosen = [
         r
         for r in ROWS
-        if (label(*r[:4]) in options.rows if options.rows else r[1] <= 64 or (r[0] == "helmholtz" and not r[4]) or not small)
+        if (
+            label(*r[:4]) in options.rows
+            if options.rows
+            else r[1] <= 64 or (r[0] == "helmholtz" and not r[4]) or not small
+        )
     ]
     rows = []
     for row in chosen:

@@ -39,7 +39,9 @@ LABELS = {
     "solve": "solved (separax solve)",
 }
 SMALL = {"width": 12, "depth": 2}  # a network with a matrix of all weights
-PART = {"navier-stokes": 0.1}  # of the interval of time, where all of it would take too long: the first of the paper's windows
+PART = {
+    "navier-stokes": 0.1
+}  # of the interval of time, where all of it would take too long: the first of the paper's windows
 PRINTED_STEPS = 50_000
 NEVER = 10**6  # steps: the time ends a run before
 
@@ -83,11 +85,16 @@ def measured(name: str, method: str, seconds: float, steps: int) -> dict[str, An
             os.kill(os.getpid(), signal.SIGINT)  # as a person would: the run ends with what it has
 
     network = None if method == "solve" else "spinn-mod"
-    windows = round(PART.get(name, 1.0) * CATALOGUE[name].windows_of("paper" if method == "paper" else "best", network))
+    windows = round(
+        PART.get(name, 1.0)
+        * CATALOGUE[name].windows_of("paper" if method == "paper" else "best", network)
+    )
     found = sx.solve(problem, recipe, windows=windows, progress=False, callback=watch)
     assert not isinstance(found, sx.Ensemble)  # one seed
     if windows > 1 and found.interrupted:
-        raise SystemExit(f"{name} {method}: {seconds:g} seconds end before the last window of time: give it more --seconds")
+        raise SystemExit(
+            f"{name} {method}: {seconds:g} seconds end before the last window of time: give it more --seconds"
+        )
     return {
         "problem": name,
         "method": method,
@@ -108,7 +115,9 @@ def trained(row: Published) -> float | None:
     return None if row.ms_per_step is None else PRINTED_STEPS * row.ms_per_step / 1000
 
 
-def draw(name: str, records: dict[str, dict[str, Any]], classical: dict[str, Any] | None, folder: Path) -> Path:
+def draw(
+    name: str, records: dict[str, dict[str, Any]], classical: dict[str, Any] | None, folder: Path
+) -> Path:
     figure, ((panel,),) = new_figure(8.5, 4)
     for i, (method, record) in enumerate(records.items()):
         known = [(t, e) for t, _, _, e in record["curve"] if e is not None]
@@ -120,12 +129,26 @@ def draw(name: str, records: dict[str, dict[str, Any]], classical: dict[str, Any
             color=COLOURS[i % len(COLOURS)],
             label=LABELS[method],
         )
-        panel.plot(record["seconds"], record["relative_l2"], "o", color=COLOURS[i % len(COLOURS)], ms=5)
-    rows = [(seconds, row) for row in published(name) if row.network.startswith("spinn") and (seconds := trained(row))]
+        panel.plot(
+            record["seconds"], record["relative_l2"], "o", color=COLOURS[i % len(COLOURS)], ms=5
+        )
+    rows = [
+        (seconds, row)
+        for row in published(name)
+        if row.network.startswith("spinn") and (seconds := trained(row))
+    ]
     if rows:
-        panel.plot([seconds for seconds, _ in rows], [r.relative_l2 for _, r in rows], "k^", ms=4, label="printed in the paper")
+        panel.plot(
+            [seconds for seconds, _ in rows],
+            [r.relative_l2 for _, r in rows],
+            "k^",
+            ms=4,
+            label="printed in the paper",
+        )
     if classical:
-        panel.plot([classical["seconds"]], [classical["relative_l2"]], "k*", ms=9, label="classical solver")
+        panel.plot(
+            [classical["seconds"]], [classical["relative_l2"]], "k*", ms=9, label="classical solver"
+        )
     panel.set_xlabel("seconds, compiling included")
     panel.set_ylabel("relative L2 error")
     panel.set_title(name + (f", until t = {PART[name]:g}" if name in PART else ""))
@@ -139,20 +162,34 @@ def draw(name: str, records: dict[str, dict[str, Any]], classical: dict[str, Any
 
 def table(studies: dict[str, dict[str, dict[str, Any]]]) -> str:
     """What every method had reached in the end, and when."""
-    lines = ["| problem | " + " | ".join(LABELS[m] for m in METHODS) + " |", "|---" * (1 + len(METHODS)) + "|"]
+    lines = [
+        "| problem | " + " | ".join(LABELS[m] for m in METHODS) + " |",
+        "|---" * (1 + len(METHODS)) + "|",
+    ]
     for name, records in studies.items():
-        cells = [f"{r['relative_l2']:.0e}, {r['seconds']:.0f} s" if (r := records.get(m)) else "–" for m in METHODS]
+        cells = [
+            f"{r['relative_l2']:.0e}, {r['seconds']:.0f} s" if (r := records.get(m)) else "–"
+            for m in METHODS
+        ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"equations of the catalogue: {', '.join(CATALOGUE)}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", help=f"equations of the catalogue: {', '.join(CATALOGUE)}"
+    )
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--seconds", type=float, default=60.0, help="after which a run is stopped")
     parser.add_argument("--steps", type=int, default=20_000, help="over which a rate falls to zero")
-    parser.add_argument("--out", default="results/cpu/study", help="folder of the records, one per equation and method")
+    parser.add_argument(
+        "--out",
+        default="results/cpu/study",
+        help="folder of the records, one per equation and method",
+    )
     parser.add_argument("--draw", metavar="FOLDER", help="draw what is there")
     parser.add_argument("--page", metavar="FILE", help="replace its table by one of what is there")
     given = parser.parse_args()
@@ -162,9 +199,15 @@ def main() -> None:
         for method in given.methods:
             found = measured(name, method, given.seconds, given.steps)
             keep(str(out / f"{name}-{method}.json"), found)
-            print(f"{name:18} {method:13} {found['relative_l2']:.2e} in {found['seconds']:.1f} s", flush=True)
+            print(
+                f"{name:18} {method:13} {found['relative_l2']:.2e} in {found['seconds']:.1f} s",
+                flush=True,
+            )
     paths = {name: {m: out / f"{name}-{m}.json" for m in METHODS} for name in CATALOGUE}
-    found = {name: {m: json.loads(p.read_text()) for m, p in each.items() if p.exists()} for name, each in paths.items()}
+    found = {
+        name: {m: json.loads(p.read_text()) for m, p in each.items() if p.exists()}
+        for name, each in paths.items()
+    }
     studies = {name: records for name, records in found.items() if records}
     if given.draw:
         classical = json.loads(Path("results/cpu/classical.json").read_text())["rows"]

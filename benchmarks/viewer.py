@@ -54,22 +54,35 @@ SLICE = """() => {
 
 
 def untrained(rank: int) -> Solution:
-    problem = sx.Problem(sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1)), lambda u: u.t - u.xx - u.yy, [sx.Initial(0)], name="viewer")
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1)),
+        lambda u: u.t - u.xx - u.yy,
+        [sx.Initial(0)],
+        name="viewer",
+    )
     recipe = sx.Recipe(sx.SPINN(rank=rank, width=32, depth=2))
     with jax.enable_x64(True):
         model = Model.build(problem, recipe, jax.random.key(0))
     steps = np.arange(1, 100)
     history = History(steps, {"residual": 1.0 / steps}, 1.0 / steps)
-    return Solution(problem, recipe, model, history=history, timing=Timing(0.0, 1.0, 99), best_loss=0.01)
+    return Solution(
+        problem, recipe, model, history=history, timing=Timing(0.0, 1.0, 99), best_loss=0.01
+    )
 
 
 def measure(page_file: Path, seconds: float, repeats: int) -> dict:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium") or shutil.which("google-chrome"))
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("google-chrome")
+        )
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(page_file.as_uri())
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        opened = page.evaluate("performance.now()")  # from the start of the navigation to the second frame
+        page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
+        opened = page.evaluate(
+            "performance.now()"
+        )  # from the start of the navigation to the second frame
         page.evaluate(FRAMES, 1.0)  # warm
         runs = [page.evaluate(FRAMES, seconds) for _ in range(repeats)]
         spent = [ms for run in runs for ms in run["spent"]]
@@ -87,7 +100,9 @@ def measure(page_file: Path, seconds: float, repeats: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rank", type=int, default=128)
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to play")
     parser.add_argument("--repeats", type=int, default=5, help="how often")

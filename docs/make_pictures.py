@@ -52,10 +52,16 @@ def save(figure, name):
     figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)
     text = file.getvalue().replace(INK, "currentColor")
-    text = re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg height="[^"]*" ([^>]*?)width="[^"]*"', r"<svg \1\2", text)
+    text = re.sub(
+        r'<svg ([^>]*?)width="[^"]*" height="[^"]*"|<svg height="[^"]*" ([^>]*?)width="[^"]*"',
+        r"<svg \1\2",
+        text,
+    )
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font: \1px sans-serif", text)
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = text.replace("*{stroke-linejoin", "svg *{stroke-linejoin")  # in a page, nothing but pictures
+    text = text.replace(
+        "*{stroke-linejoin", "svg *{stroke-linejoin"
+    )  # in a page, nothing but pictures
     (HERE / f"{name}.svg").write_text(re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE))
 
 
@@ -75,7 +81,15 @@ def terms(rank):
 
 
 def heat_map(axes, values, most=1.1):
-    axes.imshow(values.T, origin="lower", cmap="RdBu_r", vmin=-most, vmax=most, extent=(-1, 1, -1, 1), interpolation="bilinear")
+    axes.imshow(
+        values.T,
+        origin="lower",
+        cmap="RdBu_r",
+        vmin=-most,
+        vmax=most,
+        extent=(-1, 1, -1, 1),
+        interpolation="bilinear",
+    )
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set_visible(True)
@@ -84,7 +98,9 @@ def heat_map(axes, values, most=1.1):
 def sum_of_products():
     grid, f, g = terms(3)
     figure = plt.figure(figsize=(7.4, 4.6))
-    places = figure.add_gridspec(3, 7, width_ratios=(1, 0.14, 1, 0.14, 0.9, 0.14, 1.7), hspace=0.5, wspace=0.15)
+    places = figure.add_gridspec(
+        3, 7, width_ratios=(1, 0.14, 1, 0.14, 0.9, 0.14, 1.7), hspace=0.5, wspace=0.15
+    )
     most = 1.1 * max(np.abs(f).max(), np.abs(g).max())
     for j in range(3):
         for i, (factor, name) in enumerate(((f, "f"), (g, "g"))):
@@ -117,7 +133,12 @@ def lattice():
     axes.plot(xs[7], ys[5], "o", color=GREEN, markersize=9)
     axes.text(1.06, -0.22, "12 passes of the network of x", va="center")
     axes.text(-0.13, 1.1, "9 passes of the network of y", ha="left")
-    axes.text(1.06, 0.55, "108 values, each the sum\nof r products: one matrix\nproduct makes them all", va="center")
+    axes.text(
+        1.06,
+        0.55,
+        "108 values, each the sum\nof r products: one matrix\nproduct makes them all",
+        va="center",
+    )
     axes.set(xlim=(-0.2, 1.75), ylim=(-0.35, 1.25))
     axes.axis("off")
     save(figure, "lattice")
@@ -129,8 +150,13 @@ def derivative():
     factor = np.interp(x, grid, f[:, 0])
     slope = np.gradient(factor, x)
     figure = plt.figure(figsize=(7.2, 2.9))
-    places = figure.add_gridspec(2, 5, width_ratios=(1, 0.16, 1, 0.16, 0.8), hspace=0.6, wspace=0.15)
-    rows = (("f(x)", factor / np.abs(factor).max(), "u = f g"), ("f ′(x)", slope / np.abs(slope).max(), "u_x = f ′ g"))
+    places = figure.add_gridspec(
+        2, 5, width_ratios=(1, 0.16, 1, 0.16, 0.8), hspace=0.6, wspace=0.15
+    )
+    rows = (
+        ("f(x)", factor / np.abs(factor).max(), "u = f g"),
+        ("f ′(x)", slope / np.abs(slope).max(), "u_x = f ′ g"),
+    )
     for row, (name, curve, title) in enumerate(rows):
         for place, values, label, colour in (
             (0, curve, name, BLUE),
@@ -168,7 +194,12 @@ def rank():
         axes.semilogy(ranks, errors, "o-", color=colour, linewidth=2, markersize=4)
         middle = {GREEN: 2, BLUE: 5, ORANGE: 6, "#b05ad0": 8}[colour]
         axes.annotate(name, (ranks[middle], errors[middle]), (7, 5), textcoords="offset points")
-    axes.set(xlabel="rank: the number of products", ylabel="relative L2 error of the best sum", ylim=(4e-10, 3), xlim=(0, 36))
+    axes.set(
+        xlabel="rank: the number of products",
+        ylabel="relative L2 error of the best sum",
+        ylim=(4e-10, 3),
+        xlim=(0, 36),
+    )
     axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
     save(figure, "rank")
 
@@ -180,16 +211,36 @@ def gram():
     def matrix(x, width, height, label, below, colour):
         axes.add_patch(
             FancyBboxPatch(
-                (x, -height / 2), width, height, "round,pad=0,rounding_size=0.03", facecolor=colour, alpha=0.25, linewidth=0
+                (x, -height / 2),
+                width,
+                height,
+                "round,pad=0,rounding_size=0.03",
+                facecolor=colour,
+                alpha=0.25,
+                linewidth=0,
             )
         )
         axes.add_patch(
             FancyBboxPatch(
-                (x, -height / 2), width, height, "round,pad=0,rounding_size=0.03", fill=False, edgecolor=colour, linewidth=1.6
+                (x, -height / 2),
+                width,
+                height,
+                "round,pad=0,rounding_size=0.03",
+                fill=False,
+                edgecolor=colour,
+                linewidth=1.6,
             )
         )
         axes.text(x + width / 2, 0, label, ha="center", va="center")
-        axes.text(x + width / 2, -height / 2 - 0.13, below, ha="center", va="center", fontsize=9, color=GREY)
+        axes.text(
+            x + width / 2,
+            -height / 2 - 0.13,
+            below,
+            ha="center",
+            va="center",
+            fontsize=9,
+            color=GREY,
+        )
 
     for i, (name, colour) in enumerate(zip("xyz", COLOURS)):
         x = 1.75 * i
@@ -212,18 +263,44 @@ def data_flow():
 
     def box(x, y, width, title, words, colour=BLUE):
         axes.add_patch(
-            FancyBboxPatch((x, y), width, 0.78, "round,pad=0,rounding_size=0.1", facecolor=colour, alpha=0.16, linewidth=0)
+            FancyBboxPatch(
+                (x, y),
+                width,
+                0.78,
+                "round,pad=0,rounding_size=0.1",
+                facecolor=colour,
+                alpha=0.16,
+                linewidth=0,
+            )
         )
         axes.add_patch(
-            FancyBboxPatch((x, y), width, 0.78, "round,pad=0,rounding_size=0.1", fill=False, edgecolor=colour, linewidth=1.4)
+            FancyBboxPatch(
+                (x, y),
+                width,
+                0.78,
+                "round,pad=0,rounding_size=0.1",
+                fill=False,
+                edgecolor=colour,
+                linewidth=1.4,
+            )
         )
-        axes.text(x + width / 2, y + 0.5, title, ha="center", va="center", fontweight="bold", fontsize=10)
+        axes.text(
+            x + width / 2, y + 0.5, title, ha="center", va="center", fontweight="bold", fontsize=10
+        )
         axes.text(x + width / 2, y + 0.22, words, ha="center", va="center", fontsize=8.5)
 
     def arrow(start, end, bend=0.0):
         style = f"arc3,rad={bend}"
         axes.add_patch(
-            FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=12, color=GREY, linewidth=1.4, connectionstyle=style)
+            FancyArrowPatch(
+                start,
+                end,
+                arrowstyle="-|>",
+                mutation_scale=12,
+                color=GREY,
+                linewidth=1.4,
+                connectionstyle=style,
+            )
         )
 
     box(0.0, 6.3, 2.9, "your ten lines", "or an entry of the catalogue", GREEN)

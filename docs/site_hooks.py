@@ -47,9 +47,13 @@ def commands() -> str:
 
     parts = []
     for name, command in typer.main.get_command(app).commands.items():  # pyright: ignore[reportAttributeAccessIssue]
-        usage = re.sub("[{}]", "", " ".join(command.collect_usage_pieces(command.context_class(command)))).upper()
+        usage = re.sub(
+            "[{}]", "", " ".join(command.collect_usage_pieces(command.context_class(command)))
+        ).upper()
         shown = [p for p in command.params if p.name != "help"]
-        names = [", ".join(p.opts) if p.param_type_name == "option" else p.name.upper() for p in shown]
+        names = [
+            ", ".join(p.opts) if p.param_type_name == "option" else p.name.upper() for p in shown
+        ]
         rows = [f"| `{label}` | {help_of(p)} |" for label, p in zip(names, shown)]
         table = "\n".join(["| | meaning |", "|---|---|", *rows]) if rows else ""
         parts.append(f"## {name}\n\n{command.help}\n\n    separax {name} {usage}\n\n{table}")
@@ -60,5 +64,9 @@ def help_of(parameter: Any) -> str:
     default = getattr(parameter, "show_default", None)
     if not isinstance(default, str):
         plain = parameter.default
-        default = str(plain) if isinstance(plain, (str, int, float)) and not isinstance(plain, bool) and plain != "" else ""
+        default = (
+            str(plain)
+            if isinstance(plain, (str, int, float)) and not isinstance(plain, bool) and plain != ""
+            else ""
+        )
     return (parameter.help or "") + (f" Default: {default}." if default else "")

@@ -22,9 +22,13 @@ def command(main: Callable[..., dict[str, float]], header: str | None) -> None:
 
     `--record FILE` keeps it: command, seed, seconds (compiling included) by the clock and of all cores, what was found, versions and device.
     """
-    parser = argparse.ArgumentParser(description=header, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=header, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, help="steps in all; the full size if left out")
-    parser.add_argument("--record", type=Path, metavar="FILE", help="add this run to a JSON file of records")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="add this run to a JSON file of records"
+    )
     asked = parser.parse_args()
     started, worked = time.perf_counter(), time.process_time()
     try:
@@ -39,7 +43,11 @@ def command(main: Callable[..., dict[str, float]], header: str | None) -> None:
     if asked.record is not None:
         name = Path(sys.argv[0]).stem
         steps = "" if asked.steps is None else f" --steps {asked.steps}"
-        run = {"command": f"python examples/{name}.py{steps}", "seed": 0, "seconds": round(seconds, 1)}
+        run = {
+            "command": f"python examples/{name}.py{steps}",
+            "seed": 0,
+            "seconds": round(seconds, 1),
+        }
         run |= {"cpu_seconds": round(cpu, 1), "found": found}
         kept: dict[str, Any] = json.loads(asked.record.read_text()) if asked.record.exists() else {}
         kept[name] = run | environment()

@@ -19,7 +19,9 @@ NU = 0.05
 
 def exact(t, x, y):
     along, across = x - 2 * t, y - t
-    return jnp.exp(-5 * NU * t) * jnp.sin(along) * jnp.cos(2 * across) + jnp.exp(-9 * NU * t) * jnp.cos(3 * along)
+    return jnp.exp(-5 * NU * t) * jnp.sin(along) * jnp.cos(2 * across) + jnp.exp(
+        -9 * NU * t
+    ) * jnp.cos(3 * along)
 
 
 def carried(u):
@@ -32,7 +34,9 @@ problem = sx.Problem(
     conditions=[sx.Initial(exact), sx.Periodic()],
     reference=exact,
 )
-recipe = sx.Recipe(sx.SPINN(rank=16, width=32, depth=2), points={"t": 24, "x": 32, "y": 32}, steps=8_000)
+recipe = sx.Recipe(
+    sx.SPINN(rank=16, width=32, depth=2), points={"t": 24, "x": 32, "y": 32}, steps=8_000
+)
 
 
 def main(steps: int = 8_000) -> dict[str, float]:

@@ -36,7 +36,9 @@ def reference(times, number=512):
     def slope(_, u):
         return SPREAD * np.fft.irfft(-squares * np.fft.rfft(u), number) + 5 * (u - u**3)
 
-    return xs, solve_ivp(slope, (0, 1), np.asarray(first(xs), float), "LSODA", times, rtol=1e-9, atol=1e-9).y.T
+    return xs, solve_ivp(
+        slope, (0, 1), np.asarray(first(xs), float), "LSODA", times, rtol=1e-9, atol=1e-9
+    ).y.T
 
 
 problem = sx.Problem(
@@ -44,7 +46,9 @@ problem = sx.Problem(
     allen_cahn,
     conditions=[sx.Initial(first, weight=10.0), sx.Periodic()],
 )
-recipe = sx.Recipe(sx.SPINN(rank=16, width=32, depth=2, frequencies=8), points={"t": 24, "x": 96}, steps=3_000)
+recipe = sx.Recipe(
+    sx.SPINN(rank=16, width=32, depth=2, frequencies=8), points={"t": 24, "x": 96}, steps=3_000
+)
 
 
 def main(steps: int = 3_000, windows: int = WINDOWS) -> dict[str, float]:
@@ -52,7 +56,10 @@ def main(steps: int = 3_000, windows: int = WINDOWS) -> dict[str, float]:
     solution = sx.solve(problem, recipe.with_steps(steps), windows=windows, warm=True)
     times = np.linspace(0, 1, 51)
     xs, true = reference(times)
-    return {"relative_l2": solution.relative_l2(true, t=times, x=xs), "largest_jump": float(solution.jumps()["u"].max())}
+    return {
+        "relative_l2": solution.relative_l2(true, t=times, x=xs),
+        "largest_jump": float(solution.jumps()["u"].max()),
+    }
 
 
 if __name__ == "__main__":

@@ -44,7 +44,11 @@ recipe = sx.Recipe(sx.SPINN(rank=8, width=32, depth=2), points=24, steps=8_000)
 def main(steps: int = 8_000) -> dict[str, float]:
     solution = sx.solve(problem, recipe.with_steps(steps))
     kappa = solution.unknowns["kappa"]
-    return {"kappa": kappa, "error of kappa": abs(kappa / KAPPA - 1), "relative_l2": solution.relative_l2()}
+    return {
+        "kappa": kappa,
+        "error of kappa": abs(kappa / KAPPA - 1),
+        "relative_l2": solution.relative_l2(),
+    }
 
 
 if __name__ == "__main__":

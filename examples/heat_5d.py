@@ -20,7 +20,14 @@ KAPPA = 0.1
 def exact(t, v, w, x, y, z):
     def mode(n):
         fades = jnp.exp(-5 * n**2 * KAPPA * t)
-        return fades * jnp.sin(n * v) * jnp.sin(n * w) * jnp.sin(n * x) * jnp.sin(n * y) * jnp.sin(n * z)
+        return (
+            fades
+            * jnp.sin(n * v)
+            * jnp.sin(n * w)
+            * jnp.sin(n * x)
+            * jnp.sin(n * y)
+            * jnp.sin(n * z)
+        )
 
     return mode(1) + 0.5 * mode(2)
 

@@ -36,11 +36,15 @@ def reference(number=48):
     xs, slope = chebyshev(number)
     inside, curved = xs[1:-1], (slope @ slope)[1:-1, 1:-1]
     one, (x, y) = np.eye(number - 1), np.meshgrid(inside, inside, indexing="ij")
-    matrix = np.kron(curved, one) + np.kron(one, curved) + np.diag(np.asarray(lens(x, y), float).ravel())
+    matrix = (
+        np.kron(curved, one) + np.kron(one, curved) + np.diag(np.asarray(lens(x, y), float).ravel())
+    )
     return inside, np.linalg.solve(matrix, np.asarray(source(x, y), float).ravel()).reshape(x.shape)
 
 
-problem = sx.Problem(sx.Box(x=(-1, 1), y=(-1, 1)), helmholtz, conditions=[sx.Dirichlet(0, hard=True)])
+problem = sx.Problem(
+    sx.Box(x=(-1, 1), y=(-1, 1)), helmholtz, conditions=[sx.Dirichlet(0, hard=True)]
+)
 recipe = sx.Recipe(
     sx.SPINN(rank=10, width=24, depth=2),
     points=48,

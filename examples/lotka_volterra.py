@@ -26,7 +26,10 @@ problem = sx.Problem(
     sx.Box(t=(0, END)),
     populations,
     fields=("h", "f"),
-    conditions=[sx.Initial(2.0, of="h", name="first hares"), sx.Initial(1.0, of="f", name="first foxes")],
+    conditions=[
+        sx.Initial(2.0, of="h", name="first hares"),
+        sx.Initial(1.0, of="f", name="first foxes"),
+    ],
 )
 recipe = sx.Recipe(
     sx.SPINN(rank=4, width=16, depth=2),
@@ -43,10 +46,19 @@ def main(steps: int = 900, windows: int = WINDOWS) -> dict[str, float]:
     solution = sx.solve(problem, recipe.with_steps(steps), windows=windows)
     times = np.linspace(0, END, 241)
     true = solve_ivp(
-        lambda _, p: [p[0] * (1 - p[1]), p[1] * (p[0] - 1)], (0, END), [2, 1], "DOP853", times, rtol=1e-11, atol=1e-11
+        lambda _, p: [p[0] * (1 - p[1]), p[1] * (p[0] - 1)],
+        (0, END),
+        [2, 1],
+        "DOP853",
+        times,
+        rtol=1e-11,
+        atol=1e-11,
     ).y
     largest = max(float(jump.max()) for jump in solution.jumps().values())
-    return {"relative_l2": solution.relative_l2({"h": true[0], "f": true[1]}, t=times), "largest_jump": largest}
+    return {
+        "relative_l2": solution.relative_l2({"h": true[0], "f": true[1]}, t=times),
+        "largest_jump": largest,
+    }
 
 
 if __name__ == "__main__":

@@ -43,10 +43,14 @@ def reference(times, number=256):
     def slope(_, both):
         u, v = both.reshape(2, number)
         curved_u, curved_v = (idct(-squares * dct(w, norm="ortho"), norm="ortho") for w in (u, v))
-        return np.concatenate([SPREAD_U * curved_u + 2 * (u - u**3 - v), SPREAD_V * curved_v + u - 0.5 * v])
+        return np.concatenate(
+            [SPREAD_U * curved_u + 2 * (u - u**3 - v), SPREAD_V * curved_v + u - 0.5 * v]
+        )
 
     start = np.concatenate([np.asarray(first(xs)) for first in (first_u, first_v)])
-    found = solve_ivp(slope, (0, END), start, "RK45", times, rtol=1e-9, atol=1e-9).y.reshape(2, number, -1)
+    found = solve_ivp(slope, (0, END), start, "RK45", times, rtol=1e-9, atol=1e-9).y.reshape(
+        2, number, -1
+    )
     return xs, {"u": found[0].T, "v": found[1].T}
 
 
@@ -75,7 +79,9 @@ def main(steps: int = 3_000) -> dict[str, float]:
     solution = sx.solve(problem, recipe.with_steps(steps))
     times = np.linspace(0, END, 81)
     xs, true = reference(times)
-    return {f"relative_l2 of {name}": solution.relative_l2(true, name, t=times, x=xs) for name in true}
+    return {
+        f"relative_l2 of {name}": solution.relative_l2(true, name, t=times, x=xs) for name in true
+    }
 
 
 if __name__ == "__main__":

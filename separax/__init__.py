@@ -2,7 +2,21 @@
 
 from .core import DerivativeError, Diverged, InputError
 from .domain import Box, GaussLegendre, Grid, Lattice, Points, Uniform, quadrature
-from .equations import Condition, Data, Dirichlet, Field, Initial, Neumann, Periodic, Problem, Robin, curl, div, grad, laplacian
+from .equations import (
+    Condition,
+    Data,
+    Dirichlet,
+    Field,
+    Initial,
+    Neumann,
+    Periodic,
+    Problem,
+    Robin,
+    curl,
+    div,
+    grad,
+    laplacian,
+)
 from .networks import PINN, SPINN
 from .recipe import BFGS, LBFGS, SOAP, Adam, Causal, GaussNewton, Recipe, Solve
 from .runs import load

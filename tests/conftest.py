@@ -12,8 +12,14 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="separax-compiled-")
     os.environ["JAX_PERSISTENT_COMPILATION_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
     if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1":
-        older = {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"}
-        tried = subprocess.run([sys.executable, "-c", "import jax; jax.devices()"], env=os.environ | older, capture_output=True)
+        older = {
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
+        }
+        tried = subprocess.run(
+            [sys.executable, "-c", "import jax; jax.devices()"],
+            env=os.environ | older,
+            capture_output=True,
+        )
         if tried.returncode == 0:  # a flag that XLA no longer has ends the process
             os.environ |= older
 

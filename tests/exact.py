@@ -47,7 +47,9 @@ class Exact:
     def derivative(self, component, orders):
         total = np.zeros(self.shape)
         for coefficient, *factors in self.components[component]:
-            total = total + coefficient * math.prod(f(x, n) for f, x, n in zip(factors, self.coordinates, orders))
+            total = total + coefficient * math.prod(
+                f(x, n) for f, x, n in zip(factors, self.coordinates, orders)
+            )
         return total
 
 
@@ -60,7 +62,13 @@ class Weighing(Exact):
     def weighed(self, terms, varying):
         self.calls.append((dict(terms), [dict(some) for _, some in varying]))
         every = [(1.0, terms), *varying]
-        return jnp.asarray(sum(array * c * self.derivative(*key) for array, some in every for key, c in some.items()))
+        return jnp.asarray(
+            sum(
+                array * c * self.derivative(*key)
+                for array, some in every
+                for key, c in some.items()
+            )
+        )
 
 
 def exact_terms(problem, recipe, components, unknowns=None, loss=Loss):

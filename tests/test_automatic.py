@@ -51,7 +51,11 @@ def waves():
     return sx.Problem(
         sx.Box(t=(0, 1), x=(0, 2)),
         lambda p, v: {"momentum": v.t + p.x, "continuity": p.t + v.x},
-        [sx.Initial(lambda x: jnp.cos(jnp.pi * x), of="p"), sx.Initial(0, of="v"), sx.Periodic("x")],
+        [
+            sx.Initial(lambda x: jnp.cos(jnp.pi * x), of="p"),
+            sx.Initial(0, of="v"),
+            sx.Periodic("x"),
+        ],
         fields=("p", "v"),
         reference={
             "p": lambda t, x: jnp.cos(jnp.pi * x) * jnp.cos(jnp.pi * t),
@@ -84,12 +88,19 @@ def oblique():
 
 def along(function, axis):
     """The derivative of a function of coordinates that broadcast."""
-    return lambda *at: jax.jvp(lambda c: function(*at[:axis], c, *at[axis + 1 :]), (at[axis],), (jnp.ones_like(at[axis]),))[1]
+    return lambda *at: jax.jvp(
+        lambda c: function(*at[:axis], c, *at[axis + 1 :]), (at[axis],), (jnp.ones_like(at[axis]),)
+    )[1]
 
 
 @pytest.mark.parametrize(
     ("make", "tolerance"),
-    [(oblique, 1e-4), (travelling, 1e-4), (oscillator, 1e-8), pytest.param(waves, 1e-6, marks=pytest.mark.slow)],
+    [
+        (oblique, 1e-4),
+        (travelling, 1e-4),
+        (oscillator, 1e-8),
+        pytest.param(waves, 1e-6, marks=pytest.mark.slow),
+    ],
 )
 def test_a_tolerance_is_met_and_the_estimate_is_honest(make, tolerance):
     found = sx.solve(make(), tolerance=tolerance, progress=False)
@@ -104,29 +115,47 @@ def ring():
     return sx.Problem(
         sx.Box(t=(0, 1), x=(0, 2), y=(-1, 1)),
         lambda u, v: {"first": u.t - v.x, "second": v.t - u.yy},
-        [sx.Initial(0, of="u"), sx.Initial(1, of="v"), sx.Periodic("x"), sx.Dirichlet(0, on="y", of="u", hard=True)],
+        [
+            sx.Initial(0, of="u"),
+            sx.Initial(1, of="v"),
+            sx.Periodic("x"),
+            sx.Dirichlet(0, on="y", of="u", hard=True),
+        ],
         fields=("u", "v"),
     )
 
 
-@pytest.mark.parametrize(("before", "after"), [("cp", "cp"), ("cp", "tucker"), ("tucker", "tucker")])
+@pytest.mark.parametrize(
+    ("before", "after"), [("cp", "cp"), ("cp", "tucker"), ("tucker", "tucker")]
+)
 def test_what_a_level_begins_with_is_what_the_last_one_ended_with(before, after):
     problem = ring()
     with jax.enable_x64(True):
-        small = Model.build(problem, recipe_for(problem, {"t": 4, "x": 5, "y": 3}, 3, before), jax.random.key(0))
+        small = Model.build(
+            problem, recipe_for(problem, {"t": 4, "x": 5, "y": 3}, 3, before), jax.random.key(0)
+        )
         recipe = recipe_for(problem, {"t": 6, "x": 9, "y": 5}, 5, after)
         flat = begun(problem, recipe, small, 1)
-        arrays, static = eqx.partition(Model.build(problem, recipe, jax.random.key(2)), eqx.is_array)
+        arrays, static = eqx.partition(
+            Model.build(problem, recipe, jax.random.key(2)), eqx.is_array
+        )
         large = eqx.combine(ravel_pytree(arrays)[1](flat), static)
         places = tuple(jnp.linspace(*problem.box[a], 7) for a in problem.box.axes)
-        old, new = (values(m.network, m.network.features(places, 0), m.network.coefficients) for m in (small, large))
+        old, new = (
+            values(m.network, m.network.features(places, 0), m.network.coefficients)
+            for m in (small, large)
+        )
         # new products are small, and new columns of a core count nothing yet
-        assert np.allclose(old, new, rtol=0, atol=(1e-2 if after == "cp" else 1e-12) * np.abs(old).max())
+        assert np.allclose(
+            old, new, rtol=0, atol=(1e-2 if after == "cp" else 1e-12) * np.abs(old).max()
+        )
 
 
 def test_where_it_cannot_be_solved_for_a_network_is_trained():
     problem = sx.Problem(
-        sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t + u.x, [sx.Initial(lambda x: jnp.sin(2 * jnp.pi * x)), sx.Periodic(hard=False)]
+        sx.Box(t=(0, 1), x=(0, 1)),
+        lambda u: u.t + u.x,
+        [sx.Initial(lambda x: jnp.sin(2 * jnp.pi * x)), sx.Periodic(hard=False)],
     )
     with pytest.raises(sx.InputError, match="tolerance"):
         sx.solve(problem, tolerance=1e-3)
@@ -148,7 +177,10 @@ def test_a_missing_condition_is_noticed_and_said(capsys):
     problem = sx.Problem(sx.Box(t=(0, 2)), lambda u: u.tt + u, [sx.Initial(1.0)], name="half posed")
     found = sx.solve(problem, progress=False)
     assert np.isinf(found.estimate)
-    assert "half posed: the conditions leave a family of solutions of 1 dimension at least" in capsys.readouterr().err
+    assert (
+        "half posed: the conditions leave a family of solutions of 1 dimension at least"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_is_missing_is_named(capsys):
@@ -175,10 +207,15 @@ def test_a_start_that_is_not_given_whole_is_named_even_if_few_functions_tell_not
 def test_a_recipe_is_told_of_a_start_that_is_not_given_whole(capsys):
     def string(*conditions):
         problem = sx.Problem(
-            sx.Box(t=(0, 0.7), x=(0, 1)), lambda u: u.tt - u.xx, [*conditions, sx.Dirichlet(0, hard=True)], name="string"
+            sx.Box(t=(0, 0.7), x=(0, 1)),
+            lambda u: u.tt - u.xx,
+            [*conditions, sx.Dirichlet(0, hard=True)],
+            name="string",
         )
         network = sx.SPINN(rank=2, functions=6, depth=0)
-        recipe = sx.Recipe(network, 9, optimiser=sx.Solve(3), sampler=sx.GaussLegendre(), precision="float64")
+        recipe = sx.Recipe(
+            network, 9, optimiser=sx.Solve(3), sampler=sx.GaussLegendre(), precision="float64"
+        )
         return sx.solve(problem, recipe, progress=False)
 
     start = sx.Initial(lambda x: x * (1 - x))
@@ -192,7 +229,10 @@ def test_a_recipe_is_told_of_a_start_that_is_not_given_whole(capsys):
 def cold_start():
     """A hot bar whose ends are cold from the start on: one at t = 0, zero at x = 0 and x = 1."""
     return sx.Problem(
-        sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t - 0.1 * u.xx, [sx.Initial(1.0), sx.Dirichlet(0, name="ends")], name="bar"
+        sx.Box(t=(0, 1), x=(0, 1)),
+        lambda u: u.t - 0.1 * u.xx,
+        [sx.Initial(1.0), sx.Dirichlet(0, name="ends")],
+        name="bar",
     )
 
 
@@ -219,22 +259,36 @@ def test_conditions_that_contradict_each_other_are_named(make, words, capsys):
 def test_values_that_are_built_in_contradict_nothing_they_agree_with():
     box = sx.Box(t=(0, 1), x=(0, 1))
     ends = sx.Dirichlet(lambda t, x: 1 + x, hard=True, name="ends")
-    assert not disagreements(sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + x), ends]))
-    (other,) = disagreements(sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + 2 * x), ends]))
+    assert not disagreements(
+        sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + x), ends])
+    )
+    (other,) = disagreements(
+        sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + 2 * x), ends])
+    )
     assert other.words == "'initial' and 'ends' differ by 1 at t = 0 and x = 1"
 
 
 def many_waves():
     """Forty half waves: a function as large as u would change u'' ten thousand times as much as it does the wall."""
     exact = lambda x: jnp.sin(40 * jnp.pi * x)  # noqa: E731
-    return sx.Problem(sx.Box(x=(0, 1)), lambda u, x: u.xx + (40 * jnp.pi) ** 2 * exact(x), [sx.Dirichlet(0)], reference=exact)
+    return sx.Problem(
+        sx.Box(x=(0, 1)),
+        lambda u, x: u.xx + (40 * jnp.pi) ** 2 * exact(x),
+        [sx.Dirichlet(0)],
+        reference=exact,
+    )
 
 
 def narrow():
     """A peak that few functions cannot follow: until they can, the conditions at the ends are missed."""
     peak = lambda x: jnp.exp(-(((x - 0.3) / 0.02) ** 2))  # noqa: E731
     source = lambda x: -2 * (x - 0.3) / 0.02**2 * peak(x)  # noqa: E731
-    return sx.Problem(sx.Box(x=(0, 1)), lambda u, x: u.x - source(x), [sx.Dirichlet(peak, on="x-")], reference=peak)
+    return sx.Problem(
+        sx.Box(x=(0, 1)),
+        lambda u, x: u.x - source(x),
+        [sx.Dirichlet(peak, on="x-")],
+        reference=peak,
+    )
 
 
 @pytest.mark.parametrize("make", [many_waves, narrow])
@@ -247,7 +301,11 @@ def test_what_a_first_level_cannot_follow_is_no_contradiction_and_no_family(make
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_a_solution_may_be_zero(hard):
-    problem = sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t - u.xx, [sx.Initial(0.0), sx.Dirichlet(0, hard=hard)])
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(0, 1)),
+        lambda u: u.t - u.xx,
+        [sx.Initial(0.0), sx.Dirichlet(0, hard=hard)],
+    )
     found = sx.solve(problem, progress=False)
     assert np.max(np.abs(found(t=[0.2, 0.9], x=[0.3, 0.6]))) < 1e-10
     assert found.estimate <= 1e-4
@@ -257,7 +315,10 @@ def test_a_solution_may_be_zero(hard):
 def clamped():
     """A beam under its weight, clamped at both ends."""
     return sx.Problem(
-        sx.Box(x=(0, 1)), lambda u: u.xxxx - 24, [sx.Dirichlet(0), sx.Neumann(0)], reference=lambda x: x**2 * (1 - x) ** 2
+        sx.Box(x=(0, 1)),
+        lambda u: u.xxxx - 24,
+        [sx.Dirichlet(0), sx.Neumann(0)],
+        reference=lambda x: x**2 * (1 - x) ** 2,
     )
 
 
@@ -269,20 +330,29 @@ def cantilever():
         sx.Condition(0, on="x+", of=lambda u: u.xx),
         sx.Condition(1, on="x+", of=lambda u: u.xxx),
     ]
-    return sx.Problem(sx.Box(x=(0, 1)), lambda u: u.xxxx, conditions, reference=lambda x: x**3 / 6 - x**2 / 2)
+    return sx.Problem(
+        sx.Box(x=(0, 1)), lambda u: u.xxxx, conditions, reference=lambda x: x**3 / 6 - x**2 / 2
+    )
 
 
 def millimetre():
     exact = lambda x: jnp.sin(jnp.pi * x / 1e-3)  # noqa: E731
     return sx.Problem(
-        sx.Box(x=(0, 1e-3)), lambda u, x: u.xx + (jnp.pi / 1e-3) ** 2 * exact(x), [sx.Dirichlet(0)], reference=exact
+        sx.Box(x=(0, 1e-3)),
+        lambda u, x: u.xx + (jnp.pi / 1e-3) ** 2 * exact(x),
+        [sx.Dirichlet(0)],
+        reference=exact,
     )
 
 
 def draining():
     """Torricelli's tank: the root of a level that is never negative, if one does not begin there."""
     return sx.Problem(
-        sx.Box(t=(0, 1)), lambda h: h.t + np.sqrt(h), [sx.Initial(4.0)], fields="h", reference=lambda t: (2 - t / 2) ** 2
+        sx.Box(t=(0, 1)),
+        lambda h: h.t + np.sqrt(h),
+        [sx.Initial(4.0)],
+        fields="h",
+        reference=lambda t: (2 - t / 2) ** 2,
     )
 
 
@@ -296,7 +366,10 @@ def ringing():
     )
 
 
-@pytest.mark.parametrize("make", [clamped, cantilever, millimetre, draining, pytest.param(ringing, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "make",
+    [clamped, cantilever, millimetre, draining, pytest.param(ringing, marks=pytest.mark.slow)],
+)
 def test_what_textbooks_pose_is_solved(make):
     found = sx.solve(make(), progress=False)
     assert found.relative_l2() <= found.estimate <= 1e-4
@@ -360,12 +433,17 @@ def stretched(**unknowns):
 
 
 def test_unknowns_that_nothing_fixes_are_named():
-    (words,) = sx.solve(diffusing(lambda x: x), progress=False).advice  # a straight line does not diffuse
+    (words,) = sx.solve(
+        diffusing(lambda x: x), progress=False
+    ).advice  # a straight line does not diffuse
     assert "kappa is fixed by nothing" in words
     (words,) = sx.solve(stretched(a=0.5, b=1.5), progress=False).advice
     assert "a, b are not all fixed" in words
     one = sx.Problem(
-        sx.Box(x=(0, 1)), lambda u, a: u.xx + a * jnp.pi**2 * u, [sx.Dirichlet(0), sx.Data([[0.5]], [1.0])], unknowns={"a": 0.8}
+        sx.Box(x=(0, 1)),
+        lambda u, a: u.xx + a * jnp.pi**2 * u,
+        [sx.Dirichlet(0), sx.Data([[0.5]], [1.0])],
+        unknowns={"a": 0.8},
     )
     found = sx.solve(one, progress=False)
     assert found.unknowns["a"] == pytest.approx(1.0, abs=1e-9)
@@ -383,7 +461,10 @@ def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
 def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
     """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and what is found is no solution."""
     monkeypatch.setattr("separax.solving.automatic.use_early_first", lambda problem: False)
-    found = sx.solve(sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]), progress=False)
+    found = sx.solve(
+        sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]),
+        progress=False,
+    )
     assert np.isinf(found.estimate)
     assert "this may be no solution" in found.advice[0]
     assert "windows" in found.advice[0]
@@ -405,9 +486,18 @@ def logistic():
 def integrated(slopes, start, end):
     """By a Runge-Kutta method, as functions of t."""
     found = scipy.integrate.solve_ivp(
-        lambda t, y: slopes(*y), (0, end), start, "DOP853", rtol=1e-11, atol=1e-12, dense_output=True
+        lambda t, y: slopes(*y),
+        (0, end),
+        start,
+        "DOP853",
+        rtol=1e-11,
+        atol=1e-12,
+        dense_output=True,
     )
-    return [lambda t, i=i: np.asarray(found.sol(np.ravel(t))[i]).reshape(np.shape(t)) for i in range(len(start))]
+    return [
+        lambda t, i=i: np.asarray(found.sol(np.ravel(t))[i]).reshape(np.shape(t))
+        for i in range(len(start))
+    ]
 
 
 def epidemic():
@@ -415,7 +505,10 @@ def epidemic():
     s, i = integrated(lambda s, i: [-0.5 * s * i, 0.5 * s * i - 0.1 * i], [0.99, 0.01], 60)
     return sx.Problem(
         sx.Box(t=(0, 60)),
-        {"healthy": lambda s, i: s.t + 0.5 * s * i, "ill": lambda s, i: i.t - 0.5 * s * i + 0.1 * i},
+        {
+            "healthy": lambda s, i: s.t + 0.5 * s * i,
+            "ill": lambda s, i: i.t - 0.5 * s * i + 0.1 * i,
+        },
         [sx.Initial(0.99, of="s"), sx.Initial(0.01, of="i")],
         fields=("s", "i"),
     ), {"s": s, "i": i}
@@ -425,7 +518,9 @@ def relaxation():
     """Van der Pol's oscillator, three times around."""
     (u, _) = integrated(lambda u, v: [v, (1 - u**2) * v - u], [2.0, 0.0], 20)
     conditions = [sx.Initial(2.0), sx.Initial(0.0, of=lambda u: u.t)]
-    return sx.Problem(sx.Box(t=(0, 20)), lambda u: u.tt - (1 - u**2) * u.t + u, conditions), {"u": u}
+    return sx.Problem(sx.Box(t=(0, 20)), lambda u: u.tt - (1 - u**2) * u.t + u, conditions), {
+        "u": u
+    }
 
 
 def pendulum():
@@ -442,7 +537,12 @@ def test_a_start_close_to_an_unstable_state_leaves_it():
 
 
 @pytest.mark.parametrize(
-    "make", [epidemic, pytest.param(relaxation, marks=pytest.mark.slow), pytest.param(pendulum, marks=pytest.mark.slow)]
+    "make",
+    [
+        epidemic,
+        pytest.param(relaxation, marks=pytest.mark.slow),
+        pytest.param(pendulum, marks=pytest.mark.slow),
+    ],
 )
 def test_long_times_of_nonlinear_equations(make):
     problem, exact = make()
@@ -464,14 +564,19 @@ def test_a_front_that_grows_into_an_unstable_state():
 
     conditions = [sx.Initial(exact), sx.Dirichlet(exact)]
     box = sx.Box(t=(0, 10), x=(-10, 40))
-    found = sx.solve(sx.Problem(box, lambda u: u.t - u.xx - u * (1 - u), conditions, reference=exact), progress=False)
+    found = sx.solve(
+        sx.Problem(box, lambda u: u.t - u.xx - u * (1 - u), conditions, reference=exact),
+        progress=False,
+    )
     assert found.relative_l2() < found.estimate < 1e-4
     assert not found.advice
 
 
 def test_where_early_times_may_count_first():
     def applies(residual, conditions, **options):
-        return use_early_first(sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), residual, conditions, **options))
+        return use_early_first(
+            sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), residual, conditions, **options)
+        )
 
     start = [sx.Initial(lambda x: x), sx.Dirichlet(0)]
     assert applies(lambda u: u.t - u.xx + u**2, start)
@@ -481,9 +586,13 @@ def test_where_early_times_may_count_first():
     assert applies(lambda u: u.t - u.xx + u**3, [sx.Initial(lambda x: x, hard=True)])
     assert not applies(lambda u: u.t - u.xx + u, start)
     assert not applies(lambda u, x, t: u.t - jnp.sin(x * t) * u.xx + x * u - 1, start)
-    assert not applies(lambda u: u.tt - u.xx + u**2, [sx.Dirichlet(0, on="t"), sx.Dirichlet(0)])  # nothing to go on from
+    assert not applies(
+        lambda u: u.tt - u.xx + u**2, [sx.Dirichlet(0, on="t"), sx.Dirichlet(0)]
+    )  # nothing to go on from
     assert not applies(lambda u: u.t - u.xx + u**2, [sx.Dirichlet(0)])
-    elsewhere = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + u**2, [sx.Dirichlet(0)])
+    elsewhere = sx.Problem(
+        sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + u**2, [sx.Dirichlet(0)]
+    )
     assert not use_early_first(elsewhere)
 
 
@@ -503,8 +612,12 @@ def test_what_residuals_count_falls_with_time():
 
 
 def test_what_is_no_number_at_the_start_is_explained():
-    problem = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.x - np.log(u), [sx.Dirichlet(2.0, on="x-")])
-    with pytest.raises(sx.Diverged, match="A root or a logarithm of a field that is negative at the start"):
+    problem = sx.Problem(
+        sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.x - np.log(u), [sx.Dirichlet(2.0, on="x-")]
+    )
+    with pytest.raises(
+        sx.Diverged, match="A root or a logarithm of a field that is negative at the start"
+    ):
         sx.solve(problem, progress=False)
 
 
@@ -515,13 +628,26 @@ def products(rank):
         return sum(jnp.sin(k * jnp.pi * x) * jnp.sin((4 - k) * jnp.pi * y) for k in (1, 2, 3))
 
     def source(x, y):
-        return sum((k**2 + (4 - k) ** 2) * jnp.pi**2 * jnp.sin(k * jnp.pi * x) * jnp.sin((4 - k) * jnp.pi * y) for k in (1, 2, 3))
+        return sum(
+            (k**2 + (4 - k) ** 2)
+            * jnp.pi**2
+            * jnp.sin(k * jnp.pi * x)
+            * jnp.sin((4 - k) * jnp.pi * y)
+            for k in (1, 2, 3)
+        )
 
     problem = sx.Problem(
-        sx.Box(x=(0, 1), y=(0, 1)), lambda u, x, y: u.xx + u.yy + source(x, y), [sx.Dirichlet(0, hard=True)], reference=exact
+        sx.Box(x=(0, 1), y=(0, 1)),
+        lambda u, x, y: u.xx + u.yy + source(x, y),
+        [sx.Dirichlet(0, hard=True)],
+        reference=exact,
     )
     how = sx.Recipe(
-        sx.SPINN(rank=rank, depth=0, functions=20), 28, optimiser=sx.Solve(20), sampler=sx.GaussLegendre(), precision="float64"
+        sx.SPINN(rank=rank, depth=0, functions=20),
+        28,
+        optimiser=sx.Solve(20),
+        sampler=sx.GaussLegendre(),
+        precision="float64",
     )
     return sx.solve(problem, how, progress=False)
 
@@ -538,7 +664,10 @@ def test_too_few_products_are_named():
 def bent():
     """|x| is no polynomial: the error of n of them goes like n^-3/2."""
     return sx.Problem(
-        sx.Box(x=(-1, 1)), lambda u, x: u.x - jnp.sign(x), [sx.Dirichlet(1, on="x-")], reference=lambda x: jnp.abs(x)
+        sx.Box(x=(-1, 1)),
+        lambda u, x: u.x - jnp.sign(x),
+        [sx.Dirichlet(1, on="x-")],
+        reference=lambda x: jnp.abs(x),
     )
 
 
@@ -558,7 +687,9 @@ def test_rounding_is_named():
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_its_last_level(tmp_path, monkeypatch):
     """Stopped in its second level, it is not begun from the first again."""
-    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr(
+        "separax.solving.session.LAUNCH_SECONDS", 0.0
+    )  # launches as short as they get
 
     def ctrl_c(step, **_):
         if step == STEPS + 1:
@@ -570,7 +701,12 @@ def test_a_run_that_was_stopped_goes_on_with_its_last_level(tmp_path, monkeypatc
     assert len(stopped.levels) == 2
     seen: list[int] = []
     found = sx.solve(
-        bent(), tolerance=1e-9, out=folder, resume=True, progress=False, callback=lambda step, **_: seen.append(step)
+        bent(),
+        tolerance=1e-9,
+        out=folder,
+        resume=True,
+        progress=False,
+        callback=lambda step, **_: seen.append(step),
     )
     assert not found.interrupted
     assert seen[0] > STEPS

@@ -23,7 +23,12 @@ def problem(residual=heat, *conditions, box=BOX, **options):
 
 
 def small(**options):
-    return sx.Recipe(**({"network": sx.SPINN(rank=4, width=8, depth=2, body="mlp"), "points": 8, "steps": 10} | options))
+    return sx.Recipe(
+        **(
+            {"network": sx.SPINN(rank=4, width=8, depth=2, body="mlp"), "points": 8, "steps": 10}
+            | options
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +97,12 @@ def test_an_axis_name_works_everywhere_or_nowhere(name):
 def test_an_axis_that_is_not_in_the_box():
     refused(lambda: BOX["z"], "'z'", "t=(0, 1), x=(-1, 1)")
     refused(lambda: sx.solve(problem(), small(points={"t": 8, "x": 8, "z": 8})), "points", "'z'")
-    refused(lambda: sx.solve(problem(), small(points={"x": 8})), "points", "for t", "points=dict(t=32, x=32)")
+    refused(
+        lambda: sx.solve(problem(), small(points={"x": 8})),
+        "points",
+        "for t",
+        "points=dict(t=32, x=32)",
+    )
 
 
 # --- residuals ---------------------------------------------------------------------------------------------------
@@ -107,14 +117,20 @@ def test_the_box_is_a_box(box):
 def test_the_residual_is_a_function(residual):
     refused(lambda: problem(residual), "residual must be a function", repr(residual))
     refused(
-        lambda: problem({"heat": lambda u: u.t - u.xx, "rest": residual}), "residual['rest'] must be a function", repr(residual)
+        lambda: problem({"heat": lambda u: u.t - u.xx, "rest": residual}),
+        "residual['rest'] must be a function",
+        repr(residual),
     )
 
 
 def test_an_unknown_field_or_coordinate():
     refused(lambda: problem(lambda v: v.t), "residual", "'v'", "fields: u", "coordinates: t, x")
     refused(lambda: problem(lambda u, z: u.t - z), "residual", "'z'", "coordinates: t, x")
-    refused(lambda: problem(lambda u, kappa: u.t - kappa * u.xx, unknowns={"kapa": 1.0}), "'kappa'", "Did you mean 'kapa'?")
+    refused(
+        lambda: problem(lambda u, kappa: u.t - kappa * u.xx, unknowns={"kapa": 1.0}),
+        "'kappa'",
+        "Did you mean 'kapa'?",
+    )
 
 
 def test_a_derivative_along_a_missing_axis():
@@ -142,10 +158,17 @@ def test_an_order_that_is_not_available():
     ids=["number", "sum", "flat", "slice", "extra axis", "in a dict"],
 )
 def test_a_residual_of_the_wrong_shape(residual):
-    refused(lambda: problem(residual), "shape", "one value per point", "return an expression of the fields")
+    refused(
+        lambda: problem(residual),
+        "shape",
+        "one value per point",
+        "return an expression of the fields",
+    )
 
 
-@pytest.mark.parametrize("result", [None, "u", {"a": None}, object()], ids=["None", "string", "None in a dict", "object"])
+@pytest.mark.parametrize(
+    "result", [None, "u", {"a": None}, object()], ids=["None", "string", "None in a dict", "object"]
+)
 def test_a_residual_that_is_no_expression(result):
     refused(lambda: problem(lambda u: result), "must return an expression of the fields")
 
@@ -166,7 +189,9 @@ def test_a_complex_residual():
 
 
 def test_jnp_functions_of_fields():
-    refused(lambda: problem(lambda u: u.t + jnp.sin(u)), "residual", "jnp.sin(u.value)", "np.sin(u)")
+    refused(
+        lambda: problem(lambda u: u.t + jnp.sin(u)), "residual", "jnp.sin(u.value)", "np.sin(u)"
+    )
     refused(lambda: problem(lambda u: u.t + jnp.where(True, u, 0)), "residual", ".value")
 
 
@@ -179,9 +204,15 @@ def test_numpy_functions_of_coordinates():
 
 def test_branches_on_coordinates():
     refused(lambda: problem(lambda u, x: u.t if x > 0 else u.x), "residual", "jnp.where")
-    refused(lambda: problem(heat, sx.Initial(lambda x: 1.0 if x > 0 else 0.0)), "initial", "jnp.where")
+    refused(
+        lambda: problem(heat, sx.Initial(lambda x: 1.0 if x > 0 else 0.0)), "initial", "jnp.where"
+    )
     refused(lambda: problem(lambda u, x: u.t - math.sin(x)), "residual", "jnp.")
-    refused(lambda: problem(lambda u, k: u.t if k > 0 else u.x, unknowns={"k": 1.0}), "residual", "jnp.where")
+    refused(
+        lambda: problem(lambda u, k: u.t if k > 0 else u.x, unknowns={"k": 1.0}),
+        "residual",
+        "jnp.where",
+    )
 
 
 def test_branches_on_fields():
@@ -232,7 +263,12 @@ def test_a_single_condition_needs_no_list():
 
 @pytest.mark.parametrize("on", ["z", "y-", "x*", "-", "", "x--", ["x", "w+"]])
 def test_a_face_that_does_not_exist(on):
-    refused(lambda: problem(heat, sx.Dirichlet(0, on=on)), "dirichlet: on", "no face", "t, t-, t+, x, x-, x+")
+    refused(
+        lambda: problem(heat, sx.Dirichlet(0, on=on)),
+        "dirichlet: on",
+        "no face",
+        "t, t-, t+, x, x-, x+",
+    )
 
 
 @pytest.mark.parametrize("on", [3, [3], (), []])
@@ -242,8 +278,18 @@ def test_a_face_is_a_name(on):
 
 def test_faces_that_the_box_cannot_have():
     line, clock = sx.Box(x=(0, 1)), sx.Box(t=(0, 1))
-    refused(lambda: problem(lambda u: u.xx, sx.Initial(0), box=line), "initial", "no time axis", "on='x-'")
-    refused(lambda: problem(lambda u: u.t, sx.Dirichlet(0), box=clock), "dirichlet", "no axis but t", "on='t-'")
+    refused(
+        lambda: problem(lambda u: u.xx, sx.Initial(0), box=line),
+        "initial",
+        "no time axis",
+        "on='x-'",
+    )
+    refused(
+        lambda: problem(lambda u: u.t, sx.Dirichlet(0), box=clock),
+        "dirichlet",
+        "no axis but t",
+        "on='t-'",
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,7 +311,12 @@ def test_values_on_a_face(value, options, words):
 
 
 def test_an_array_belongs_to_one_face():
-    refused(lambda: problem(heat, sx.Dirichlet(np.zeros(3))), "dirichlet: value", "x-, x+", "one condition per face")
+    refused(
+        lambda: problem(heat, sx.Dirichlet(np.zeros(3))),
+        "dirichlet: value",
+        "x-, x+",
+        "one condition per face",
+    )
 
 
 @pytest.mark.parametrize(
@@ -278,19 +329,40 @@ def test_functions_on_a_face(function):
 
 
 def test_functions_on_a_face_name_coordinates():
-    refused(lambda: problem(heat, sx.Initial(lambda z: z)), "initial: value", "'z'", "coordinates: t, x")
-    refused(lambda: problem(heat, sx.Initial(lambda u: 0.0)), "initial: value", "'u'", "coordinates: t, x")
+    refused(
+        lambda: problem(heat, sx.Initial(lambda z: z)), "initial: value", "'z'", "coordinates: t, x"
+    )
+    refused(
+        lambda: problem(heat, sx.Initial(lambda u: 0.0)),
+        "initial: value",
+        "'u'",
+        "coordinates: t, x",
+    )
 
 
 def test_operators_of_a_condition():
-    refused(lambda: problem(heat, sx.Initial(0, of="u.t")), "initial: of", "'u.t'", "of=lambda u: u.t")
+    refused(
+        lambda: problem(heat, sx.Initial(0, of="u.t")), "initial: of", "'u.t'", "of=lambda u: u.t"
+    )
     refused(lambda: problem(heat, sx.Initial(0, of=lambda u: u.y)), "u.y", "'y'")
     refused(lambda: problem(heat, sx.Initial(0, of=lambda u: None)), "initial: of", "None")
     refused(lambda: problem(heat, sx.Initial(0, of=lambda w: w)), "initial: of", "'w'", "fields: u")
-    refused(lambda: problem(heat, sx.Initial(0, of=lambda u: jnp.sum(u.value))), "initial: of", "one value per point")
-    refused(lambda: problem(heat, sx.Initial(0, of=lambda t, x: t * x)), "initial: of depends on no field")
+    refused(
+        lambda: problem(heat, sx.Initial(0, of=lambda u: jnp.sum(u.value))),
+        "initial: of",
+        "one value per point",
+    )
+    refused(
+        lambda: problem(heat, sx.Initial(0, of=lambda t, x: t * x)),
+        "initial: of depends on no field",
+    )
     two = {"fields": ("u", "v")}
-    refused(lambda: problem(lambda u, v: {"a": u.t, "b": v.t}, sx.Initial(0), **two), "initial", "u, v", "of=lambda u: u")
+    refused(
+        lambda: problem(lambda u, v: {"a": u.t, "b": v.t}, sx.Initial(0), **two),
+        "initial",
+        "u, v",
+        "of=lambda u: u",
+    )
 
 
 @pytest.mark.parametrize("weight", [-1, math.nan, math.inf, "heavy", None])
@@ -304,9 +376,22 @@ def test_coefficients_of_a_mixed_condition():
 
 def test_what_cannot_be_built_in():
     """More in test_built_in.py."""
-    refused(lambda: problem(heat, sx.Dirichlet(0, of=lambda u: u.x, hard=True)), "dirichlet", "hard=True", "hard=False")
-    refused(lambda: problem(heat, sx.Dirichlet(0, of=lambda u: u * u.x, hard=True)), "dirichlet", "hard=False")
-    refused(lambda: problem(heat, sx.Dirichlet(0, hard=True), sx.Periodic()), "x is both periodic and given", "hard=False")
+    refused(
+        lambda: problem(heat, sx.Dirichlet(0, of=lambda u: u.x, hard=True)),
+        "dirichlet",
+        "hard=True",
+        "hard=False",
+    )
+    refused(
+        lambda: problem(heat, sx.Dirichlet(0, of=lambda u: u * u.x, hard=True)),
+        "dirichlet",
+        "hard=False",
+    )
+    refused(
+        lambda: problem(heat, sx.Dirichlet(0, hard=True), sx.Periodic()),
+        "x is both periodic and given",
+        "hard=False",
+    )
 
 
 @pytest.mark.parametrize("hard", [True, False])
@@ -327,7 +412,17 @@ def test_periodicity_needs_both_faces(hard):
         (np.zeros((0, 2)), np.zeros(0), ["points"]),
         (np.zeros((2, 2)), ["a", "b"], ["values"]),
     ],
-    ids=["columns", "flat", "fewer", "column", "nan values", "nan points", "outside", "none", "words"],
+    ids=[
+        "columns",
+        "flat",
+        "fewer",
+        "column",
+        "nan values",
+        "nan points",
+        "outside",
+        "none",
+        "words",
+    ],
 )
 def test_data(points, values, words):
     refused(lambda: problem(heat, sx.Data(points, values)), "data", *words)
@@ -340,7 +435,9 @@ def test_references():
     refused(lambda: problem(reference="exact"), "reference", "'exact'")
     refused(lambda: problem(reference=lambda x: None), "reference")
     system = {"fields": ("u", "v"), "reference": lambda x: x}
-    refused(lambda: problem(lambda u, v: {"a": u.t, "b": v.t}, **system), "reference", "u, v", "a dict")
+    refused(
+        lambda: problem(lambda u, v: {"a": u.t, "b": v.t}, **system), "reference", "u, v", "a dict"
+    )
 
 
 # --- recipes -----------------------------------------------------------------------------------------------------
@@ -356,8 +453,20 @@ def test_whole_numbers(number):
     refused(lambda: sx.Uniform(every=number), "every", "whole number", came)
     if number is not None:  # None lets separax choose
         refused(lambda: sx.Recipe(points=number), "points", "whole number", came)
-    refused(lambda: sx.solve(problem(), small(points=(8, number))), "points", "'x'", "whole number", came)
-    refused(lambda: sx.solve(problem(), small(points={"t": number, "x": 8})), "points", "'t'", "whole number", came)
+    refused(
+        lambda: sx.solve(problem(), small(points=(8, number))),
+        "points",
+        "'x'",
+        "whole number",
+        came,
+    )
+    refused(
+        lambda: sx.solve(problem(), small(points={"t": number, "x": 8})),
+        "points",
+        "'t'",
+        "whole number",
+        came,
+    )
 
 
 def test_whole_numbers_may_be_written_as_floats():
@@ -366,12 +475,21 @@ def test_whole_numbers_may_be_written_as_floats():
 
 
 def test_one_number_of_points_per_axis():
-    refused(lambda: sx.solve(problem(), small(points=(8,))), "points", "1 numbers for 2 axes (t, x)")
+    refused(
+        lambda: sx.solve(problem(), small(points=(8,))), "points", "1 numbers for 2 axes (t, x)"
+    )
 
 
-@pytest.mark.parametrize("precision", ["float16", "double", 64, None, np.float32, np.dtype("float32")])
+@pytest.mark.parametrize(
+    "precision", ["float16", "double", 64, None, np.float32, np.dtype("float32")]
+)
 def test_precision(precision):
-    refused(lambda: sx.Recipe(precision=precision), "precision", "float32, float64, tf32", repr(precision))
+    refused(
+        lambda: sx.Recipe(precision=precision),
+        "precision",
+        "float32, float64, tf32",
+        repr(precision),
+    )
 
 
 @pytest.mark.parametrize("network", ["spinn", sx.SPINN, None, 3])
@@ -386,22 +504,37 @@ def test_words_of_a_network():
 
 
 @pytest.mark.parametrize(
-    "optimiser", ["adam", sx.Adam, None, 1e-3, optax.adam(1e-3)], ids=["word", "class", "None", "number", "optax"]
+    "optimiser",
+    ["adam", sx.Adam, None, 1e-3, optax.adam(1e-3)],
+    ids=["word", "class", "None", "number", "optax"],
 )
 def test_the_optimiser_is_an_optimiser(optimiser):
-    refused(lambda: sx.solve(problem(), small(optimiser=optimiser)), "optimiser", "optimiser=sx.Adam(1e-3)")
+    refused(
+        lambda: sx.solve(problem(), small(optimiser=optimiser)),
+        "optimiser",
+        "optimiser=sx.Adam(1e-3)",
+    )
 
 
 def test_numbers_of_an_optimiser():
     for rate in (0, -1e-3, math.nan, "fast", None):
         refused(lambda rate=rate: sx.Adam(rate), "Adam: rate", repr(rate))
-    refused(lambda: sx.Adam(1e-3, "linear"), "schedule", "constant, cosine, exponential", "'linear'")
-    refused(lambda: sx.solve(problem(), small(optimiser=sx.Adam(warmup=100))), "warmup=100", "10 steps")
+    refused(
+        lambda: sx.Adam(1e-3, "linear"), "schedule", "constant, cosine, exponential", "'linear'"
+    )
+    refused(
+        lambda: sx.solve(problem(), small(optimiser=sx.Adam(warmup=100))), "warmup=100", "10 steps"
+    )
 
 
 @pytest.mark.parametrize("sampler", ["uniform", sx.Uniform, None, 3])
 def test_the_sampler_is_a_sampler(sampler):
-    refused(lambda: sx.Recipe(sampler=sampler), "sampler", "Uniform(), Grid() or GaussLegendre()", repr(sampler))
+    refused(
+        lambda: sx.Recipe(sampler=sampler),
+        "sampler",
+        "Uniform(), Grid() or GaussLegendre()",
+        repr(sampler),
+    )
 
 
 def test_weights_name_loss_terms():
@@ -428,8 +561,15 @@ def test_weights_are_by_name():
 
 
 def test_what_solve_takes():
-    refused(lambda: sx.solve(heat), "problem must be a Problem", "sx.Problem(box, residual, conditions)")
-    refused(lambda: sx.solve(problem(), {"steps": 3}), "recipe must be a Recipe", "{'steps': 3}", "sx.Recipe(")
+    refused(
+        lambda: sx.solve(heat), "problem must be a Problem", "sx.Problem(box, residual, conditions)"
+    )
+    refused(
+        lambda: sx.solve(problem(), {"steps": 3}),
+        "recipe must be a Recipe",
+        "{'steps': 3}",
+        "sx.Recipe(",
+    )
     refused(lambda: sx.solve(problem(), sx.Recipe), "recipe must be a Recipe", "sx.Recipe(")
 
 
@@ -449,12 +589,21 @@ def test_resuming_needs_a_folder():
 def test_a_folder_that_holds_a_run(solution):
     folder = solution.run_dir
     refused(lambda: sx.solve(problem(), small(), out=folder), "out", str(folder), "resume=True")
-    refused(lambda: sx.solve(problem(), small(steps=20), out=folder, resume=True), "resume", str(folder), "settings")
+    refused(
+        lambda: sx.solve(problem(), small(steps=20), out=folder, resume=True),
+        "resume",
+        str(folder),
+        "settings",
+    )
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    refused(lambda: sx.solve(problem(), small(), out=tmp_path / "file" / "run"), "out", "choose another folder")
+    refused(
+        lambda: sx.solve(problem(), small(), out=tmp_path / "file" / "run"),
+        "out",
+        "choose another folder",
+    )
 
 
 # --- memory ------------------------------------------------------------------------------------------------------
@@ -463,13 +612,19 @@ CUBE = sx.Box(x=(0, 1), y=(0, 1), z=(0, 1))
 
 
 @pytest.mark.parametrize(
-    "network", [sx.SPINN(rank=4, width=8, depth=2), sx.PINN(width=8, depth=2)], ids=["separable", "pointwise"]
+    "network",
+    [sx.SPINN(rank=4, width=8, depth=2), sx.PINN(width=8, depth=2)],
+    ids=["separable", "pointwise"],
 )
 def test_a_lattice_that_would_not_fit(network):
     nonlinear = sx.Problem(CUBE, lambda u: u.xx + u.yy + u.zz + u**3)
     recipe = small(network=network, points=100_000)
     for seed in (0, [0, 1]):
-        refused(lambda seed=seed: sx.solve(nonlinear, recipe, seed=seed), "100000 × 100000 × 100000", "fewer points")
+        refused(
+            lambda seed=seed: sx.solve(nonlinear, recipe, seed=seed),
+            "100000 × 100000 × 100000",
+            "fewer points",
+        )
     with pytest.raises(MemoryError):
         sx.solve(nonlinear, recipe)
 
@@ -500,7 +655,10 @@ def test_coordinates_of_a_solution(solution):
     refused(lambda: solution(t=0.5, x=xs, y=0), "no axis 'y'")
     refused(lambda: solution(0.5, xs, xs), "3 arrays for 2 axes (t, x)")
     refused(
-        lambda: solution(t=0.5, x=xs[:, None]), "x must be a number or a one-dimensional array", "(5, 1)", "solution.at(points)"
+        lambda: solution(t=0.5, x=xs[:, None]),
+        "x must be a number or a one-dimensional array",
+        "(5, 1)",
+        "solution.at(points)",
     )
     refused(lambda: solution(t=0.5, x=2 * xs), "x runs over (-1, 1)", "-2 to 2")
     refused(lambda: solution.at(np.zeros((3, 3))), "(n, 2)", "t, x", "(3, 3)")
@@ -521,7 +679,9 @@ def test_references_of_a_solution(solution):
     ts, xs = np.linspace(0, 1, 4), np.linspace(-1, 1, 5)
     refused(lambda: solution.relative_l2(np.zeros((4, 4)), t=ts, x=xs), "(4, 4)", "(4, 5)")
     refused(lambda: solution.relative_l2(np.zeros((5, 4)), t=ts, x=xs), "(5, 4)", "(4, 5)")
-    refused(lambda: solution.relative_l2({"w": np.zeros((4, 5))}, t=ts, x=xs), "'w'", "fields are u")
+    refused(
+        lambda: solution.relative_l2({"w": np.zeros((4, 5))}, t=ts, x=xs), "'w'", "fields are u"
+    )
     refused(lambda: solution.relative_l2(lambda t, x: t * x, field="w"), "'w'", "fields are u")
 
 
@@ -535,7 +695,10 @@ def test_a_solution_without_a_reference(solution):
 def test_a_loss_that_stops_being_finite():
     """log of what begins near 5 and is driven below 0: finite at first, then not."""
     falling = sx.Problem(
-        sx.Box(t=(0, 1)), lambda u: np.log(5 + u) + u.t, [sx.Initial(-9, weight=100.0, name="start")], name="falling"
+        sx.Box(t=(0, 1)),
+        lambda u: np.log(5 + u) + u.t,
+        [sx.Initial(-9, weight=100.0, name="start")],
+        name="falling",
     )
     with pytest.raises(sx.Diverged) as error:
         sx.solve(falling, small(steps=2000, optimiser=sx.Adam(1e-3)))

@@ -49,13 +49,21 @@ def wave(u):
 
 
 def recipe(network=None, **options):
-    return sx.Recipe(network or sx.SPINN(rank=3, width=8, depth=2), points=6, steps=20, precision="float64", **options)
+    return sx.Recipe(
+        network or sx.SPINN(rank=3, width=8, depth=2),
+        points=6,
+        steps=20,
+        precision="float64",
+        **options,
+    )
 
 
 def on_face(box, face, number=40):
     """Points on a face and its edges, not of the nodes that anything was sampled on."""
     part = np.clip(np.random.default_rng(1).uniform(-0.1, 1.1, (number, box.dimension)), 0, 1)
-    points = np.stack([box[a][0] + (box[a][1] - box[a][0]) * part[:, i] for i, a in enumerate(box.axes)], 1)
+    points = np.stack(
+        [box[a][0] + (box[a][1] - box[a][0]) * part[:, i] for i, a in enumerate(box.axes)], 1
+    )
     points[:, box.index(face[:-1])] = box.ends(face[:-1], face[-1])[0]
     return points
 
@@ -70,14 +78,18 @@ def has(solution, faces, exact, tolerance=1e-12):
     box = solution.problem.box
     points = np.concatenate([on_face(box, face) for face in faces])
     true = values(exact, box, points)
-    np.testing.assert_allclose(solution.at(points), true, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(true))))
+    np.testing.assert_allclose(
+        solution.at(points), true, rtol=0, atol=tolerance * max(1.0, np.max(np.abs(true)))
+    )
 
 
 def slope_of(exact, axis):
     """The derivative of a function of arrays along an axis."""
 
     def slope(**at):
-        return jax.jvp(lambda c: exact(**{**at, axis: c}), (at[axis],), (jnp.ones_like(at[axis]),))[1]
+        return jax.jvp(lambda c: exact(**{**at, axis: c}), (at[axis],), (jnp.ones_like(at[axis]),))[
+            1
+        ]
 
     return slope
 
@@ -90,7 +102,9 @@ def by_name(function):
 # --- the faces ---------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=5, deadline=None, phases=[Phase.generate])  # an example takes a second: shrinking would take minutes
+@settings(
+    max_examples=5, deadline=None, phases=[Phase.generate]
+)  # an example takes a second: shrinking would take minutes
 @given(
     st.sampled_from(sorted(FUNCTIONS_OF_SPACE)),
     st.sets(st.sampled_from(EVERY_FACE), min_size=1),
@@ -103,7 +117,12 @@ def test_a_random_network_has_all_values_and_slopes(name, faces, slopes):
     for face in slopes:
         axis = face[:-1]
         conditions.append(
-            sx.Condition(by_name(slope_of(exact, axis)), on=face, of=lambda u, axis=axis: u.d(**{axis: 1}), hard=True)
+            sx.Condition(
+                by_name(slope_of(exact, axis)),
+                on=face,
+                of=lambda u, axis=axis: u.d(**{axis: 1}),
+                hard=True,
+            )
         )
     problem = sx.Problem(BOX, lambda u: u.t - u.xx - u.yy, conditions)
     assert problem.names == ("residual",)
@@ -156,7 +175,9 @@ def test_every_kind_of_network_has_them(name):
     for key in ours:
         np.testing.assert_allclose(theirs[key], np.ravel(ours[key]), rtol=1e-10, atol=1e-11)
     h = 1e-3
-    before, here, after = (np.asarray(solution.at(points + np.array([s * h, 0, 0]))) for s in (-1, 0, 1))
+    before, here, after = (
+        np.asarray(solution.at(points + np.array([s * h, 0, 0]))) for s in (-1, 0, 1)
+    )
     np.testing.assert_allclose(theirs["curved"], (before - 2 * here + after) / h**2, atol=1e-3)
 
 
@@ -182,7 +203,9 @@ def test_what_is_known_is_short_and_not_trained():
     assert problem.lift.rank <= 4
     assert [s.shape[1] for s in problem.lift.series][1:] == [2, 2]
     free = sx.Problem(box, lambda u: u.tt - u.xx - u.yy)
-    sizes = [sum(p.size for p in jax.tree.leaves(untrained(p, recipe()).model)) for p in (problem, free)]
+    sizes = [
+        sum(p.size for p in jax.tree.leaves(untrained(p, recipe()).model)) for p in (problem, free)
+    ]
     assert sizes[0] == sizes[1]
 
 
@@ -214,7 +237,11 @@ def test_a_periodic_axis_has_waves():
     def speed(x):
         return jnp.cos(2 * jnp.pi * x)
 
-    conditions = [sx.Periodic("x"), sx.Initial(start, hard=True), sx.Initial(speed, of=lambda u: u.t, hard=True)]
+    conditions = [
+        sx.Periodic("x"),
+        sx.Initial(start, hard=True),
+        sx.Initial(speed, of=lambda u: u.t, hard=True),
+    ]
     for network in (sx.SPINN(rank=3, width=8, depth=1), sx.PINN(width=8, depth=1)):
         solution = untrained(sx.Problem(box, wave, conditions), recipe(network))
         xs = np.linspace(0.3, 4.3, 21)  # two periods
@@ -227,7 +254,9 @@ def test_a_periodic_axis_has_waves():
 def test_one_axis_alone():
     """An oscillator: u and u' at the start are all there is."""
     problem = sx.Problem(
-        sx.Box(t=(1, 3)), lambda u: u.tt + u, [sx.Initial(2, hard=True), sx.Initial(-1, of=lambda u: u.t, hard=True)]
+        sx.Box(t=(1, 3)),
+        lambda u: u.tt + u,
+        [sx.Initial(2, hard=True), sx.Initial(-1, of=lambda u: u.t, hard=True)],
     )
     solution = untrained(problem, recipe())
     assert float(solution(t=1.0)) == pytest.approx(2, abs=1e-14)
@@ -239,7 +268,11 @@ def test_zero_needs_nothing_known():
     problem = sx.Problem(
         STRIP,
         wave,
-        [sx.Initial(0, hard=True), sx.Initial(0, of=lambda u: u.t, hard=True), sx.Dirichlet(lambda t: 0 * t, hard=True)],
+        [
+            sx.Initial(0, hard=True),
+            sx.Initial(0, of=lambda u: u.t, hard=True),
+            sx.Dirichlet(lambda t: 0 * t, hard=True),
+        ],
     )
     assert problem.lift is None
     assert problem.walls == (("--",), ("-+",))
@@ -251,7 +284,11 @@ def test_zero_needs_nothing_known():
 
 def test_a_root_beside_a_start():
     box = sx.Box(t=(0, 1), x=(-1, 1))
-    problem = sx.Problem(box, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 - x**2, hard=True), sx.Dirichlet(0, hard="root")])
+    problem = sx.Problem(
+        box,
+        lambda u: u.t - u.xx,
+        [sx.Initial(lambda x: 1 - x**2, hard=True), sx.Dirichlet(0, hard="root")],
+    )
     assert problem.walls == (("-",), ("-+√",))
     xs = np.linspace(-1, 1, 5)
     np.testing.assert_allclose(untrained(problem, recipe())(t=0.0, x=xs), 1 - xs**2, atol=1e-14)
@@ -268,7 +305,9 @@ def test_series_are_differentiated_as_functions_are(periodic, double):
     x = np.linspace(0.3, 2.3, 9)
     found = line.jets(jnp.asarray(x), series, 2)
     np.testing.assert_allclose(found[0], line.values(x, 33) @ series, atol=1e-13)
-    np.testing.assert_allclose(found[0], np.stack([np.sin(np.pi * x), np.cos(3 * np.pi * x)], 1), atol=1e-13)
+    np.testing.assert_allclose(
+        found[0], np.stack([np.sin(np.pi * x), np.cos(3 * np.pi * x)], 1), atol=1e-13
+    )
     np.testing.assert_allclose(found[1][:, 0], np.pi * np.cos(np.pi * x), atol=1e-11)
     np.testing.assert_allclose(found[2][:, 1], -9 * np.pi**2 * np.cos(3 * np.pi * x), atol=1e-8)
     low = line.cut(series, 2)
@@ -277,7 +316,10 @@ def test_series_are_differentiated_as_functions_are(periodic, double):
 
 
 def test_lifts_are_compared_by_their_numbers():
-    one, same, other = (KnownPart(STRIP, (), [np.full((1, n, 2), 1.0) for n in sizes]) for sizes in ((3, 2), (3, 2), (3, 1)))
+    one, same, other = (
+        KnownPart(STRIP, (), [np.full((1, n, 2), 1.0) for n in sizes])
+        for sizes in ((3, 2), (3, 2), (3, 1))
+    )
     assert (one == same, one == other, hash(one) == hash(same)) == (True, False, True)
     assert (one.varies(1), other.varies(1)) == (True, False)
 
@@ -319,22 +361,32 @@ def laplace(hard):
     def exact(x, y):
         return jnp.exp(x) * jnp.sin(y) + x / (x**2 + (y + 2) ** 2)
 
-    return sx.Problem(sx.Box(x=(-1, 1), y=(0, 2)), poisson, [sx.Dirichlet(exact, hard=hard)], reference=exact)
+    return sx.Problem(
+        sx.Box(x=(-1, 1), y=(0, 2)), poisson, [sx.Dirichlet(exact, hard=hard)], reference=exact
+    )
 
 
 @pytest.mark.slow
 def test_solved_for_with_a_core():
     network = sx.SPINN(rank=3, depth=0, functions=10, merge="tucker")
-    how = sx.Recipe(network, points=16, optimiser=sx.Solve(12), sampler=sx.GaussLegendre(), precision="float64")
+    how = sx.Recipe(
+        network, points=16, optimiser=sx.Solve(12), sampler=sx.GaussLegendre(), precision="float64"
+    )
     assert sx.solve(klein_gordon(), how, progress=False).relative_l2() < 1e-6
 
 
 @pytest.mark.slow
 def test_at_least_as_good_as_a_penalty():
     how = sx.Recipe(
-        sx.SPINN(rank=3, depth=0, functions=10), 14, optimiser=sx.Solve(12), sampler=sx.GaussLegendre(), precision="float64"
+        sx.SPINN(rank=3, depth=0, functions=10),
+        14,
+        optimiser=sx.Solve(12),
+        sampler=sx.GaussLegendre(),
+        precision="float64",
     )
-    built, penalised = (sx.solve(laplace(hard), how, progress=False).relative_l2() for hard in (True, False))
+    built, penalised = (
+        sx.solve(laplace(hard), how, progress=False).relative_l2() for hard in (True, False)
+    )
     assert built < 1e-3 * penalised
 
 
@@ -346,7 +398,9 @@ def test_without_a_recipe():
 
 
 def test_without_a_recipe_where_what_is_known_is_the_solution():
-    problem = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), poisson, [sx.Dirichlet(lambda x, y: 1 + x - x * y, hard=True)])
+    problem = sx.Problem(
+        sx.Box(x=(0, 1), y=(0, 1)), poisson, [sx.Dirichlet(lambda x, y: 1 + x - x * y, hard=True)]
+    )
     solution = sx.solve(problem, progress=False)
     assert len(solution.levels) == 1
     s = np.linspace(0, 1, 5)
@@ -355,10 +409,15 @@ def test_without_a_recipe_where_what_is_known_is_the_solution():
 
 @pytest.mark.parametrize(
     ("optimiser", "precision"),
-    [(sx.Adam(1e-2, steps=50), "float32"), pytest.param(sx.GaussNewton(8), "float64", marks=pytest.mark.slow)],
+    [
+        (sx.Adam(1e-2, steps=50), "float32"),
+        pytest.param(sx.GaussNewton(8), "float64", marks=pytest.mark.slow),
+    ],
 )
 def test_optimisers_lower_the_residual_alone(optimiser, precision):
-    how = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), 12, optimiser=optimiser, precision=precision)
+    how = sx.Recipe(
+        sx.SPINN(rank=4, width=8, depth=1), 12, optimiser=optimiser, precision=precision
+    )
     solution = sx.solve(heat(), how, progress=False)
     assert list(solution.history.losses) == ["residual"]
     assert solution.best_loss < 0.5 * solution.history.total[0]
@@ -366,7 +425,10 @@ def test_optimisers_lower_the_residual_alone(optimiser, precision):
 
 def test_the_normal_equations_are_those_of_the_residuals(double):
     """What `GaussNewton` and `Solve` are told agrees with differentiating the loss."""
-    conditions = [sx.Initial(lambda x: jnp.exp(x), hard=True), sx.Initial(lambda x: x, of=lambda u: u.t, hard=True)]
+    conditions = [
+        sx.Initial(lambda x: jnp.exp(x), hard=True),
+        sx.Initial(lambda x: x, of=lambda u: u.t, hard=True),
+    ]
     problem = sx.Problem(STRIP, lambda u: u.tt - u.xx + u**2, [*conditions, sx.Neumann(1)])
     trainer = Trainer(Loss(problem, recipe(sx.SPINN(rank=2, width=4, depth=1))))
     params = trainer.init(jax.random.key(3)).model
@@ -378,7 +440,11 @@ def test_the_normal_equations_are_those_of_the_residuals(double):
     def told(params):
         layers = Layers(trainer.loss, value, trainer.model, places, {})
         weights = Residuals(trainer.loss, value, trainer.model, places, {}).normal(params)
-        return layers.normal(params, layers.basis(params)).value, weights.value, 2 * weights.gradient
+        return (
+            layers.normal(params, layers.basis(params)).value,
+            weights.value,
+            2 * weights.gradient,
+        )
 
     of_layers, of_weights, gradient = jax.jit(told)(params)
     total, slope = jax.jit(jax.value_and_grad(value))(params)
@@ -389,14 +455,22 @@ def test_the_normal_equations_are_those_of_the_residuals(double):
 def test_without_a_lattice_as_on_it(double):
     """In float32 a residual is squared from Gram matrices, which must have the columns of what is known, too."""
     problem, single = heat(), sx.Recipe(sx.SPINN(rank=3, width=8, depth=1), 24)
-    loss, exactly = Loss(problem, single), Loss(problem, dataclasses.replace(single, precision="float64"))
+    loss, exactly = (
+        Loss(problem, single),
+        Loss(problem, dataclasses.replace(single, precision="float64")),
+    )
     model = Model.build(problem, single, jax.random.key(0))
     places = loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
     (source,) = loss.sources(model.network, places)
     expressions = problem.expressions(source, places[0].arrays(), {})
-    assert loss._factors("residual", expressions["residual"], source, places[0], Inputs({}, {})) is not None
+    assert (
+        loss._factors("residual", expressions["residual"], source, places[0], Inputs({}, {}))
+        is not None
+    )
     wide = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_array(a) else a, (model, places))
-    np.testing.assert_allclose(eqx.filter_jit(loss)(model, places), eqx.filter_jit(exactly)(*wide), rtol=1e-4)
+    np.testing.assert_allclose(
+        eqx.filter_jit(loss)(model, places), eqx.filter_jit(exactly)(*wide), rtol=1e-4
+    )
 
 
 @pytest.mark.slow
@@ -415,7 +489,9 @@ def test_kept_and_loaded_to_the_last_bit(name, tmp_path):
     solution.save(tmp_path / "run")
     loaded = sx.load(tmp_path / "run")
     at = {a: np.linspace(*BOX[a], 5) for a in BOX.axes}
-    ours, theirs = (each.of(lambda u: {"u": u, "mixed": u.d(t=1, x=1)})(**at) for each in (solution, loaded))
+    ours, theirs = (
+        each.of(lambda u: {"u": u, "mixed": u.d(t=1, x=1)})(**at) for each in (solution, loaded)
+    )
     for key in ours:
         np.testing.assert_array_equal(theirs[key], ours[key])
     assert loaded.problem.lift == solution.problem.lift
@@ -429,7 +505,9 @@ def test_factors_are_those_of_the_whole():
     np.testing.assert_allclose(u, solution(**at), atol=2e-5)
     assert payload(solution)["error"] < 1e-5
     lattice = sx.quadrature(BOX, 12)
-    assert float(solution.norm(12)) == pytest.approx(float(jnp.sqrt(jnp.sum(lattice_square(solution, lattice)))), rel=1e-6)
+    assert float(solution.norm(12)) == pytest.approx(
+        float(jnp.sqrt(jnp.sum(lattice_square(solution, lattice)))), rel=1e-6
+    )
 
 
 def lattice_square(solution, lattice):
@@ -443,7 +521,10 @@ def test_problems_that_differ_in_what_is_built_in_are_told_apart():
         for value in (0, 1, 2, lambda t: t, lambda t: 2 * t)
     ]
     assert len(set(marks)) == len(marks)
-    assert marks[3] == sx.Problem(STRIP, wave, [sx.Dirichlet(lambda t: t, on="x-", hard=True)]).fingerprint()
+    assert (
+        marks[3]
+        == sx.Problem(STRIP, wave, [sx.Dirichlet(lambda t: t, on="x-", hard=True)]).fingerprint()
+    )
 
 
 # --- what cannot be built in -----------------------------------------------------------------------------------------------------
@@ -458,16 +539,35 @@ def refused(conditions, *words, box=STRIP, residual=wave, **options):
 
 def test_contradictions_where_faces_meet():
     start = sx.Initial(lambda x: 1 + x, hard=True)  # 0 and 1.5 at the ends
-    refused([start, sx.Dirichlet(0, hard=True)], "initial and dirichlet", "t-", "x+", "1.5", "hard=False")
-    refused([start, sx.Dirichlet(lambda t, x: (1 + x) * (1 + 1e-5 + t), hard=True)], "initial and dirichlet", "1.5e-05")
+    refused(
+        [start, sx.Dirichlet(0, hard=True)],
+        "initial and dirichlet",
+        "t-",
+        "x+",
+        "1.5",
+        "hard=False",
+    )
+    refused(
+        [start, sx.Dirichlet(lambda t, x: (1 + x) * (1 + 1e-5 + t), hard=True)],
+        "initial and dirichlet",
+        "1.5e-05",
+    )
     moving = sx.Initial(lambda x: x, of=lambda u: u.t, hard=True, name="speed")
-    refused([start, moving, sx.Dirichlet(lambda t, x: 1 + x, hard=True)], "speed and dirichlet", "u_t", "hard=False")
+    refused(
+        [start, moving, sx.Dirichlet(lambda t, x: 1 + x, hard=True)],
+        "speed and dirichlet",
+        "u_t",
+        "hard=False",
+    )
     agreeing = [
         sx.Dirichlet(lambda t, x: (1 + x) * (1 + 1e-8 * (1 - t)), hard=True),
         sx.Dirichlet(lambda t: 1 + t * 0, on="x-", of="u"),
     ]
     assert sx.Problem(STRIP, wave, [start, *agreeing]).lift is not None
-    tube = [sx.Dirichlet(lambda y: y, on="x-", hard=True, name="one"), sx.Dirichlet(1, on="y+", hard=True, name="other")]
+    tube = [
+        sx.Dirichlet(lambda y: y, on="x-", hard=True, name="one"),
+        sx.Dirichlet(1, on="y+", hard=True, name="other"),
+    ]
     refused(tube, "one and other", "u differs by up to 2", box=BOX, residual=poisson)
 
 
@@ -475,26 +575,57 @@ def test_slopes_need_their_value():
     slope = {"of": lambda u: u.t, "hard": True}
     refused([sx.Initial(1, **slope)], "initial", "Initial(f, hard=True)", "hard=False")
     refused([sx.Initial(0, **slope)], "initial", "Initial(f, hard=True)")
-    refused([sx.Condition(1, on="x+", of=lambda u: u.x, hard=True)], "Dirichlet(f, on='x+', hard=True)")
-    refused([sx.Initial(0, hard=True), sx.Initial(0, of=lambda u: u.x, hard=True)], "normal of a face", "hard=False")
-    refused([sx.Initial(0, hard=True), sx.Initial(0, of=lambda u: u.tt, hard=True)], "normal of a face", "hard=False")
+    refused(
+        [sx.Condition(1, on="x+", of=lambda u: u.x, hard=True)], "Dirichlet(f, on='x+', hard=True)"
+    )
+    refused(
+        [sx.Initial(0, hard=True), sx.Initial(0, of=lambda u: u.x, hard=True)],
+        "normal of a face",
+        "hard=False",
+    )
+    refused(
+        [sx.Initial(0, hard=True), sx.Initial(0, of=lambda u: u.tt, hard=True)],
+        "normal of a face",
+        "hard=False",
+    )
 
 
 def test_values_that_cannot_be_built_in():
-    refused([sx.Initial(np.zeros(5), hard=True)], "initial", "array", "function of coordinates", "hard=False")
-    refused([sx.Initial(lambda x: jnp.abs(x), hard=True)], "initial", "smooth", "in x", "hard=False")
-    refused([sx.Initial(lambda x: x, hard=True), sx.Periodic("x")], "initial", "not periodic in x", "hard=False")
+    refused(
+        [sx.Initial(np.zeros(5), hard=True)],
+        "initial",
+        "array",
+        "function of coordinates",
+        "hard=False",
+    )
+    refused(
+        [sx.Initial(lambda x: jnp.abs(x), hard=True)], "initial", "smooth", "in x", "hard=False"
+    )
+    refused(
+        [sx.Initial(lambda x: x, hard=True), sx.Periodic("x")],
+        "initial",
+        "not periodic in x",
+        "hard=False",
+    )
     refused([sx.Initial(lambda x: jnp.log(x), hard=True)], "initial", "finite", "hard=False")
     refused([sx.Initial(jnp.nan, hard=True)], "initial", "finite")
     refused([sx.Condition(0, points=[[0.0, 0.0]], hard=True)], "scattered points", "hard=False")
-    refused([sx.Initial(1, hard=True), sx.Initial(2, hard=True, name="again")], "again", "initial", "t-", "leave one")
+    refused(
+        [sx.Initial(1, hard=True), sx.Initial(2, hard=True, name="again")],
+        "again",
+        "initial",
+        "t-",
+        "leave one",
+    )
     refused([sx.Dirichlet(1, hard="root")], "dirichlet", "zero", "hard=True")
     unknown = {"unknowns": {"k": 1.0}, "residual": lambda u, k: u.t - k * u.xx}
     refused([sx.Initial(lambda x, k: k * x, hard=True)], "initial", "k", "hard=False", **unknown)
     refused([sx.Initial(1, of=lambda u, k: k * u, hard=True)], "initial", "hard=False", **unknown)
     box = sx.Box(t=(0, 1), x=(0, 1), y=(0, 1), z=(0, 1))
     rough = sx.Initial(lambda x, y, z: 1 / (1 + x + y * z), hard=True)
-    refused([rough], "initial", "sum of products", "hard=False", box=box, residual=lambda u: u.t - u.xx)
+    refused(
+        [rough], "initial", "sum of products", "hard=False", box=box, residual=lambda u: u.t - u.xx
+    )
 
 
 def test_sums_of_products_of_three_coordinates():
@@ -504,7 +635,9 @@ def test_sums_of_products_of_three_coordinates():
         return jnp.exp(-t) * (jnp.sin(x + y + z) + (x - y * z) ** 2)
 
     problem = sx.Problem(
-        box, lambda u: u.t - u.xx, [sx.Initial(exact, hard=True), sx.Dirichlet(exact, on=["x", "z-"], hard=True)]
+        box,
+        lambda u: u.t - u.xx,
+        [sx.Initial(exact, hard=True), sx.Dirichlet(exact, on=["x", "z-"], hard=True)],
     )
     has(untrained(problem, recipe()), ["t-", "x-", "x+", "z-"], exact)
     assert problem.lift.rank < 20
@@ -512,11 +645,17 @@ def test_sums_of_products_of_three_coordinates():
 
 def test_marches_keep_what_does_not_change():
     def problem(value):
-        return sx.Problem(STRIP, lambda u: u.t - u.xx, [sx.Initial(lambda x: 1 + 0 * x), sx.Dirichlet(value, hard=True)])
+        return sx.Problem(
+            STRIP,
+            lambda u: u.t - u.xx,
+            [sx.Initial(lambda x: 1 + 0 * x), sx.Dirichlet(value, hard=True)],
+        )
 
     check(problem(1), 2)
     march = sx.solve(problem(1), recipe(), windows=2, progress=False)
-    np.testing.assert_allclose(march(t=np.linspace(0, 2, 5), x=np.array([-1, 0.5])), 1.0, atol=1e-13)
+    np.testing.assert_allclose(
+        march(t=np.linspace(0, 2, 5), x=np.array([-1, 0.5])), 1.0, atol=1e-13
+    )
     with pytest.raises(sx.InputError, match="change with t"):
         check(problem(lambda t: 1 + t), 2)
     with pytest.raises(sx.InputError, match="leave out hard=True"):
@@ -528,7 +667,9 @@ def test_series_are_long_enough_for_what_is_accepted():
     problem = sx.Problem(STRIP, wave, [sx.Initial(lambda x: jnp.exp(-100 * x**2), hard=True)])
     assert problem.lift.series[1].shape[1] <= FUNCTIONS
     xs = np.linspace(-1, 0.5, 301)
-    np.testing.assert_allclose(untrained(problem, recipe())(t=0.0, x=xs), np.exp(-100 * xs**2), atol=1e-12)
+    np.testing.assert_allclose(
+        untrained(problem, recipe())(t=0.0, x=xs), np.exp(-100 * xs**2), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("wall", ["--", "++", "--+", "-++", "--++"])

@@ -21,7 +21,9 @@ from separax.residuals.model import Model
 
 NAMES = "diffusion helmholtz klein-gordon klein-gordon-3d diffusion-5d flow-mixing poisson-lshape".split()
 FLOWS = ["navier-stokes", "navier-stokes-3d"]  # they have a file of tests of their own
-EXACT = [name for name in NAMES if name not in ("diffusion", "poisson-lshape")]  # a formula, not a table
+EXACT = [
+    name for name in NAMES if name not in ("diffusion", "poisson-lshape")
+]  # a formula, not a table
 QUICKLY = {"xla_backend_optimization_level": 0}  # compiled in a moment; it runs once
 SMALL = sx.SPINN(rank=2, width=4, depth=1, body="mlp")
 
@@ -40,7 +42,9 @@ class Derivatives:
 
     def bumped(self, *given):
         *c, height = given
-        return self.function(*c) + height * jnp.exp(sum((0.3 + 0.1 * i) * x / 4 for i, x in enumerate(c)))
+        return self.function(*c) + height * jnp.exp(
+            sum((0.3 + 0.1 * i) * x / 4 for i, x in enumerate(c))
+        )
 
     def __call__(self, orders, points, height):
         if orders not in self.compiled:
@@ -60,10 +64,16 @@ class Differentiated:
     def __init__(self, place, derivatives, height):
         self.axes, self.shape, self.dtype = place.axes, place.shape, jnp.result_type(float)
         self.derivatives, self.height = derivatives, height
-        self.points = [np.broadcast_to(np.asarray(place.arrays()[a], float), place.shape).ravel() for a in place.axes]
+        self.points = [
+            np.broadcast_to(np.asarray(place.arrays()[a], float), place.shape).ravel()
+            for a in place.axes
+        ]
 
     def values(self, terms):
-        total = sum(c * self.derivatives(orders, self.points, self.height) for (_, orders), c in terms.items())
+        total = sum(
+            c * self.derivatives(orders, self.points, self.height)
+            for (_, orders), c in terms.items()
+        )
         return jnp.reshape(jnp.asarray(total), self.shape)
 
 
@@ -74,9 +84,16 @@ def terms_of(problem, derivatives, height, points):
         def sources(self, network, places):
             return [Differentiated(place, derivatives, height) for place in places]
 
-    loss = ExactLoss(problem, sx.Recipe(SMALL, points=points, sampler=sx.Uniform(), precision="float64"))
+    loss = ExactLoss(
+        problem, sx.Recipe(SMALL, points=points, sampler=sx.Uniform(), precision="float64")
+    )
     places = loss.draw(jax.random.key(11), jnp.array(0))
-    return dict(zip(loss.names, np.asarray(loss(SimpleNamespace(network=None, unknowns={}), places)).tolist()))
+    return dict(
+        zip(
+            loss.names,
+            np.asarray(loss(SimpleNamespace(network=None, unknowns={}), places)).tolist(),
+        )
+    )
 
 
 # --- the mathematics ---------------------------------------------------------------------------------------------
@@ -165,12 +182,16 @@ def test_the_diffusion_reference_solves_its_equation():
         axes=place.axes,
         shape=place.shape,
         dtype=jnp.float64,
-        values=lambda terms: jnp.asarray(sum(c * derivatives[orders] for (_, orders), c in terms.items())),
+        values=lambda terms: jnp.asarray(
+            sum(c * derivatives[orders] for (_, orders), c in terms.items())
+        ),
     )
     (residual,) = problem.expressions(source, place.arrays(), {}).values()
     size = np.abs(derivatives[1, 0, 0]).max()
     assert size > 0.02
-    assert np.abs(np.asarray(residual._values())).max() < 1e-3 * size  # of the differences; the reference is better
+    assert (
+        np.abs(np.asarray(residual._values())).max() < 1e-3 * size
+    )  # of the differences; the reference is better
 
 
 @pytest.mark.usefixtures("double")
@@ -194,7 +215,11 @@ def test_the_l_shape_reference_solves_its_equation_and_vanishes_on_the_boundary(
     random = np.random.default_rng(2)
     x, y = random.uniform(-0.98, 0.98, (2, 4000))
     h = 4e-3
-    kept = np.asarray(problem.shape.mask({"x": x, "y": y})) & (np.hypot(x, y) > 0.2) & ((x < -2.5 * h) | (y < -2.5 * h))
+    kept = (
+        np.asarray(problem.shape.mask({"x": x, "y": y}))
+        & (np.hypot(x, y) > 0.2)
+        & ((x < -2.5 * h) | (y < -2.5 * h))
+    )
     x, y = x[kept], y[kept]
     assert kept.mean() == pytest.approx(3 / 4, abs=0.05)
 
@@ -221,17 +246,28 @@ def test_rotation_has_its_limit_at_the_origin(precision):
     near = np.array([1e-7, 1e-5, 1e-3, 1e-1])
     r = np.hypot(near, near)
     series = (1 - 4 / 3 * r**2 + 17 / 15 * r**4) / 0.385  # of tanh r / (r cosh² r)
-    np.testing.assert_allclose(flow_mixing.rotation(jnp.asarray(near, precision), near), series, rtol=1e-5)
-    slopes, bends = (jax.jit(f(flow_mixing.rotation, (0, 1)))(zero, zero) for f in (jax.grad, jax.hessian))
+    np.testing.assert_allclose(
+        flow_mixing.rotation(jnp.asarray(near, precision), near), series, rtol=1e-5
+    )
+    slopes, bends = (
+        jax.jit(f(flow_mixing.rotation, (0, 1)))(zero, zero) for f in (jax.grad, jax.hessian)
+    )
     np.testing.assert_array_equal(slopes, 0)
     assert np.all(np.isfinite(bends))
-    gradient, bends = (jax.jit(f(flow_mixing.exact, (0, 1, 2)))(zero + 1, zero, zero) for f in (jax.grad, jax.hessian))
+    gradient, bends = (
+        jax.jit(f(flow_mixing.exact, (0, 1, 2)))(zero + 1, zero, zero)
+        for f in (jax.grad, jax.hessian)
+    )
     assert np.all(np.isfinite(bends))
     # of u = -tanh(y/2 cos ωt - x/2 sin ωt)
-    np.testing.assert_allclose(gradient, [0, math.sin(1 / 0.385) / 2, -math.cos(1 / 0.385) / 2], rtol=1e-5)
+    np.testing.assert_allclose(
+        gradient, [0, math.sin(1 / 0.385) / 2, -math.cos(1 / 0.385) / 2], rtol=1e-5
+    )
     # its largest speed, r ω, is one
     radii = np.linspace(0, 4, 2001)
-    assert np.max(radii * np.asarray(flow_mixing.rotation(radii, 0 * radii))) == pytest.approx(1, abs=1e-3)
+    assert np.max(radii * np.asarray(flow_mixing.rotation(radii, 0 * radii))) == pytest.approx(
+        1, abs=1e-3
+    )
 
 
 # --- recipes -----------------------------------------------------------------------------------------------------
@@ -255,7 +291,9 @@ def test_paper_recipes_follow_the_paper(name, network):
     rank, points, steps, separable, pointwise = PAPER[name]
     weights = Loss(problem, recipe).weights  # with emphasis and all
     expected = separable if network.startswith("spinn") else pointwise
-    assert dict(zip(problem.names, weights)) == pytest.approx({n: expected.get(n, 1.0) for n in problem.names})
+    assert dict(zip(problem.names, weights)) == pytest.approx(
+        {n: expected.get(n, 1.0) for n in problem.names}
+    )
     precision = "float32" if network.startswith("spinn") and name != "flow-mixing" else "tf32"
     assert (recipe.steps, recipe.total_steps, recipe.precision) == (steps, steps, precision)
     assert (recipe.optimiser.rate, recipe.optimiser.schedule) == (1e-3, "constant")
@@ -303,13 +341,20 @@ def test_every_network_of_the_best_recipes_fits_its_problem(name, network):
     ("name", "recipe"),
     [("diffusion-5d", "best"), ("poisson-lshape", "paper")]
     + [pytest.param(name, "paper", marks=pytest.mark.slow) for name in NAMES[:-1]]
-    + [pytest.param(name, "best", marks=pytest.mark.slow) for name in NAMES if name != "diffusion-5d"],
+    + [
+        pytest.param(name, "best", marks=pytest.mark.slow)
+        for name in NAMES
+        if name != "diffusion-5d"
+    ],
 )
 def test_every_problem_is_solved_by_name(name, recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     points = "4" if name == "diffusion-5d" else "8"
     options = ["--recipe", recipe, "--network", "spinn-mod" if recipe == "best" else "spinn"]
-    done = CliRunner().invoke(app, ["solve", name, *options, "--points", points, "--steps", "40", "--out", "run", "--json"])
+    done = CliRunner().invoke(
+        app,
+        ["solve", name, *options, "--points", points, "--steps", "40", "--out", "run", "--json"],
+    )
     assert done.exit_code == 0, done.stderr
     result = json.loads(done.stdout)
     assert (result["problem"], result["recipe"], result["points"]) == (name, recipe, int(points))

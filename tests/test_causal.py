@@ -29,11 +29,18 @@ def moving(t, x):
 
 
 def advection():
-    return sx.Problem(BOX, lambda u: {"along": u.t + 6 * u.x}, [sx.Initial(moving), sx.Periodic()], reference=moving)
+    return sx.Problem(
+        BOX,
+        lambda u: {"along": u.t + 6 * u.x},
+        [sx.Initial(moving), sx.Periodic()],
+        reference=moving,
+    )
 
 
 def recipe(network=SEPARABLE, **options):
-    return sx.Recipe(**{"network": network, "points": 16, "steps": 200, "causal": sx.Causal(slices=8)} | options)
+    return sx.Recipe(
+        **{"network": network, "points": 16, "steps": 200, "causal": sx.Causal(slices=8)} | options
+    )
 
 
 # --- the weights -------------------------------------------------------------------------------------------------
@@ -44,7 +51,9 @@ def test_weights_are_the_formula(double):
     expected = np.exp(-0.3 * np.array([0.0, 0.5, 2.5, 2.75]))
     np.testing.assert_allclose(causal.causal_weights(losses, jnp.array(0.3)), expected, rtol=1e-14)
     np.testing.assert_array_equal(causal.causal_weights(losses, jnp.array(0.0)), 1.0)
-    assert not np.any(jax.jacobian(lambda each: causal.causal_weights(each, jnp.array(0.3)))(losses))
+    assert not np.any(
+        jax.jacobian(lambda each: causal.causal_weights(each, jnp.array(0.3)))(losses)
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -58,7 +67,10 @@ def test_slices_of_a_lattice_are_those_of_its_points(double, weighted):
     np.testing.assert_array_equal(owner, [3, 0, 1, 0, 0, 3])
     found = causal.slice_means(lattice, "t", jnp.asarray(values), owner, 4)
     size = along[:, None] * across if weighted else np.ones((6, 3))
-    expected = [np.average(values[rows], weights=size[rows]) if rows else 0.0 for rows in ([1, 3, 4], [2], [], [0, 5])]
+    expected = [
+        np.average(values[rows], weights=size[rows]) if rows else 0.0
+        for rows in ([1, 3, 4], [2], [], [0, 5])
+    ]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     points = flatten(lattice)
     again = causal.slice_means(points, "t", jnp.asarray(values.ravel()), jnp.repeat(owner, 3), 4)
@@ -71,14 +83,19 @@ def test_slices_of_a_lattice_are_those_of_its_points(double, weighted):
 def prepared(network):
     """A loss, parameters, what makes them a model, a draw of points, and the residual's squares as a function of parameters."""
     loss = Loss(advection(), recipe(network, precision="float64", weights={"along": 3.0}))
-    model = eqx.filter_jit(lambda key: Model.build(loss.problem, loss.recipe, key))(jax.random.key(0))
+    model = eqx.filter_jit(lambda key: Model.build(loss.problem, loss.recipe, key))(
+        jax.random.key(0)
+    )
     params, rest = eqx.partition(model, eqx.is_array)
     places = jax.jit(loss.draw)(jax.random.key(1), jnp.array(0))
 
     def squares(params):
         (source, *_) = loss.sources(eqx.combine(params, rest).network, places)
         expressions = loss.problem.expressions(source, places[0].arrays(), {})
-        return loss.residual("along", expressions["along"], source, places[0], Inputs({}, {})).values ** 2
+        return (
+            loss.residual("along", expressions["along"], source, places[0], Inputs({}, {})).values
+            ** 2
+        )
 
     return loss, params, lambda params: eqx.combine(params, rest), places, squares
 
@@ -88,11 +105,15 @@ def test_the_loss_is_weighed_slice_by_slice(double, network):
     loss, params, model, places, squares = prepared(network)
     found = jax.jit(lambda params, tolerance: loss.causal(model(params), places, {}, tolerance))
     plain, weighed, least = found(params, 0.2)
-    expected, by_point = jax.jit(lambda params: (loss(model(params), places), squares(params)))(params)
+    expected, by_point = jax.jit(lambda params: (loss(model(params), places), squares(params)))(
+        params
+    )
     np.testing.assert_allclose(plain, expected, rtol=1e-12)
     times = np.broadcast_to(places[0].arrays()["t"], by_point.shape).ravel()
     owner, by_point = np.minimum(times / 2 * 8, 7).astype(int), np.asarray(by_point).ravel()
-    means = np.array([3.0 * by_point[owner == k].mean() if np.any(owner == k) else 0.0 for k in range(8)])
+    means = np.array(
+        [3.0 * by_point[owner == k].mean() if np.any(owner == k) else 0.0 for k in range(8)]
+    )
     weights = np.array([np.exp(-0.2 * means[:k].sum()) for k in range(8)])
     at = loss.names.index("along")
     assert weighed[at] == pytest.approx(np.mean(weights[owner] * by_point), rel=1e-10)
@@ -111,9 +132,13 @@ def test_the_gradient_takes_the_weights_for_constants(double):
     def with_fixed_weights(params, fixed):
         owner = causal.time_slices(place["t"], (0.0, 2.0), 8)
         means = causal.slice_means(place, "t", squares(fixed), owner, 8)
-        return jnp.mean(causal.causal_weights(3.0 * means, jnp.array(0.2))[owner][:, None] * squares(params))
+        return jnp.mean(
+            causal.causal_weights(3.0 * means, jnp.array(0.2))[owner][:, None] * squares(params)
+        )
 
-    found = jax.jit(jax.grad(lambda p: loss.causal(model(p), places, {}, jnp.array(0.2))[1][at]))(params)
+    found = jax.jit(jax.grad(lambda p: loss.causal(model(p), places, {}, jnp.array(0.2))[1][at]))(
+        params
+    )
     expected = jax.jit(jax.grad(with_fixed_weights))(params, params)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
@@ -171,7 +196,13 @@ def test_a_run_goes_on_with_its_tolerance(tmp_path, monkeypatch):
     assert whole.best_step == 40  # the latest, not those of the lowest loss
     assert sx.load(tmp_path / "run").recipe == how
     with pytest.raises(InputError, match=r"resume: .*recipe"):
-        sx.solve(text, dataclasses.replace(how, causal=None), out=tmp_path / "run", resume=True, progress=False)
+        sx.solve(
+            text,
+            dataclasses.replace(how, causal=None),
+            out=tmp_path / "run",
+            resume=True,
+            progress=False,
+        )
 
 
 def test_a_recipe_without_it_is_described_as_ever():
@@ -182,7 +213,9 @@ def test_a_recipe_without_it_is_described_as_ever():
 # --- refused -----------------------------------------------------------------------------------------------------
 
 STILL = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy, [sx.Dirichlet(0)])
-CYCLE = sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t - u.xx, [sx.Periodic(on="t"), sx.Dirichlet(0)])
+CYCLE = sx.Problem(
+    sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t - u.xx, [sx.Periodic(on="t"), sx.Dirichlet(0)]
+)
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,21 @@ FAST = ["--points", "8", "--steps", "40"]
 
 def separax(*arguments, cwd, **options):
     return subprocess.run(
-        [sys.executable, "-m", "separax", *arguments], capture_output=True, text=True, cwd=cwd, timeout=300, **options
+        [sys.executable, "-m", "separax", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=300,
+        **options,
     )
 
 
 def test_the_version_is_that_of_the_package_and_of_what_computes(tmp_path):
     found = separax("--version", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
-    assert found.stdout.startswith(f"separax {metadata.version('separax')}, jax {metadata.version('jax')}, ")
+    assert found.stdout.startswith(
+        f"separax {metadata.version('separax')}, jax {metadata.version('jax')}, "
+    )
     assert metadata.version("separax") == sx.__version__
 
 
@@ -41,13 +48,13 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
     result = json.loads(done.stdout)
     contract = "problem recipe network points steps seed relative_l2 rmse train_seconds compile_seconds ms_per_step peak_memory_mb device run_dir"
     assert set(contract.split()) <= set(result)
-    assert (result["problem"], result["recipe"], result["points"], result["steps"], result["seed"]) == (
-        "klein-gordon",
-        "best",
-        8,
-        40,
-        3,
-    )
+    assert (
+        result["problem"],
+        result["recipe"],
+        result["points"],
+        result["steps"],
+        result["seed"],
+    ) == ("klein-gordon", "best", 8, 40, 3)
     run = tmp_path / result["run_dir"]
     assert {p.name for p in run.iterdir()} >= {
         "settings.toml",
@@ -68,7 +75,18 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
 @pytest.mark.parametrize("network", ["spinn", "pinn"])
 def test_every_network_and_recipe_runs(tmp_path, network):
     done = separax(
-        "solve", "helmholtz", "--recipe", "paper", "--network", network, "--points", "6", "--steps", "20", "--json", cwd=tmp_path
+        "solve",
+        "helmholtz",
+        "--recipe",
+        "paper",
+        "--network",
+        network,
+        "--points",
+        "6",
+        "--steps",
+        "20",
+        "--json",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["network"] == network
@@ -89,7 +107,10 @@ def test_several_seeds_report_each(tmp_path):
         (["helmoltz"], ["problem", "helmoltz", "Did you mean 'helmholtz'"]),
         (["helmholtz", "--recipe", "papr"], ["recipe", "papr", "Did you mean 'paper'"]),
         (["helmholtz", "--network", "spin"], ["network", "spin", "Did you mean 'spinn'"]),
-        (["helmholtz", "--precision", "float23"], ["precision", "float23", "Did you mean 'float32'"]),
+        (
+            ["helmholtz", "--precision", "float23"],
+            ["precision", "float23", "Did you mean 'float32'"],
+        ),
         (["helmholtz", "--points", "0"], ["points", "0", "at least 1"]),
         (["helmholtz", "--steps", "-5"], ["steps", "-5", "at least 1"]),
         (["helmholtz", "--seeds", "0"], ["seeds", "at least 1"]),
@@ -114,7 +135,18 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
     again = separax("solve", "helmholtz", *FAST, "--out", "run", cwd=tmp_path)
     assert again.returncode == 2
     assert "--resume" in again.stderr
-    other = separax("solve", "helmholtz", "--points", "9", "--steps", "40", "--out", "run", "--resume", cwd=tmp_path)
+    other = separax(
+        "solve",
+        "helmholtz",
+        "--points",
+        "9",
+        "--steps",
+        "40",
+        "--out",
+        "run",
+        "--resume",
+        cwd=tmp_path,
+    )
     assert other.returncode == 2
     assert "resume" in other.stderr
 
@@ -123,7 +155,9 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
 def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(tmp_path):
     options = ["klein-gordon", "--points", "8", "--steps", "1000", "--json"]
     command = [sys.executable, "-m", "separax", "solve", *options, "--out", "cut"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         for line in process.stderr:
             if "step" in line:
                 os.kill(process.pid, signal.SIGINT)
@@ -138,7 +172,10 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(t
     whole = separax("solve", *options, "--out", "whole", cwd=tmp_path)
     assert resumed.returncode == whole.returncode == 0
     assert json.loads(resumed.stdout)["relative_l2"] == json.loads(whole.stdout)["relative_l2"]
-    with np.load(tmp_path / "cut" / "solution.npz") as cut, np.load(tmp_path / "whole" / "solution.npz") as whole:
+    with (
+        np.load(tmp_path / "cut" / "solution.npz") as cut,
+        np.load(tmp_path / "whole" / "solution.npz") as whole,
+    ):
         for name in set(cut) - {"about"}:
             np.testing.assert_array_equal(cut[name], whole[name])
     assert (tmp_path / "cut" / "history.csv").read_text().count("\n") >= 100
@@ -149,5 +186,7 @@ def test_bench_prints_both_steps(tmp_path):
     done = separax("bench", "helmholtz", "--points", "8", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["faster"] == pytest.approx(result["paper_style"]["ms_per_step"] / result["ours"]["ms_per_step"])
+    assert result["faster"] == pytest.approx(
+        result["paper_style"]["ms_per_step"] / result["ours"]["ms_per_step"]
+    )
     assert result["gradient_difference"] < 1e-4

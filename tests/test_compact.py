@@ -23,7 +23,11 @@ def tucker(axes, neural=False, hard=False):
     """Two fields and what is made of their derivatives, with a core of all axes."""
     names = list(AXES)[:axes]
     last = names[-1]
-    conditions = [sx.Dirichlet(lambda x: jnp.sin(x), of="u", on="t-", hard=True)] if hard else [sx.Dirichlet(0, of="u", on="t-")]
+    conditions = (
+        [sx.Dirichlet(lambda x: jnp.sin(x), of="u", on="t-", hard=True)]
+        if hard
+        else [sx.Dirichlet(0, of="u", on="t-")]
+    )
     problem = sx.Problem(
         sx.Box(**{a: AXES[a] for a in names}),
         lambda u, v: {"one": u.t - v.xx, "two": v.t - u.xx},
@@ -35,12 +39,16 @@ def tucker(axes, neural=False, hard=False):
         },
     )
     ranks = dict(zip(names, (3, 5, 6, 4)))
-    network = sx.SPINN(rank=ranks, depth=1 if neural else 0, width=8, functions=8, body="mlp", merge="tucker")
+    network = sx.SPINN(
+        rank=ranks, depth=1 if neural else 0, width=8, functions=8, body="mlp", merge="tucker"
+    )
     return problem, sx.Recipe(network, 6, precision="float64")
 
 
 def values(each, orders):
-    return multiply_core(each.core, {i: f[order] for i, (f, order) in enumerate(zip(each.factors, orders))})
+    return multiply_core(
+        each.core, {i: f[order] for i, (f, order) in enumerate(zip(each.factors, orders))}
+    )
 
 
 # --- the decomposition -----------------------------------------------------------------------------------------------
@@ -64,7 +72,9 @@ def test_joined_parts_are_the_same_functions_with_their_derivatives(axes, number
         assert all(ours.factors[i] is made[0].factors[i] for i in range(axes) if i != along)
         for orders in itertools.product((0, 1), repeat=axes):
             np.testing.assert_allclose(values(ours, orders), values(part, orders), atol=1e-9)
-    assert all(f.shape[-1] <= n for i, (f, n) in enumerate(zip(made[0].factors, sizes)) if i != along)
+    assert all(
+        f.shape[-1] <= n for i, (f, n) in enumerate(zip(made[0].factors, sizes)) if i != along
+    )
     for i, f in enumerate(made[0].factors):
         rows = np.concatenate([each.factors[i][0] for each in made]) if i == along else f[0]
         np.testing.assert_allclose(rows.T @ rows, np.eye(rows.shape[1]), atol=1e-9)
@@ -106,13 +116,17 @@ def error_of(solution, held, outputs, scales, points=200):
         ends = np.array([box[a] for a in box.axes])
         true = window.at(ends[:, 0] + (at + 1) * (ends[:, 1] - ends[:, 0]) / 2)
         for name, output in outputs.items():
-            ours = output.constant + sum(c * held.derivative(number, key, list(at.T)) for key, c in output.terms.items())
+            ours = output.constant + sum(
+                c * held.derivative(number, key, list(at.T)) for key, c in output.terms.items()
+            )
             most = max(most, float(np.max(np.abs(ours - np.asarray(true[name])))) / scales[name])
     return most
 
 
 @pytest.mark.parametrize("axes", [2, 3, 4])
-@pytest.mark.parametrize("options", [{}, {"neural": True}, {"hard": True}], ids=["polynomials", "neural", "built in"])
+@pytest.mark.parametrize(
+    "options", [{}, {"neural": True}, {"hard": True}], ids=["polynomials", "neural", "built in"]
+)
 def test_a_page_has_every_output(axes, options):
     solution = untrained(*tucker(axes, **options))
     assert has_core(solution.model.network)
@@ -138,7 +152,9 @@ def test_windows_share_all_but_time():
 
 def test_what_does_not_fit_is_what_matters_least(monkeypatch):
     """A vorticity is shown nearly as well as the stream function that it is two derivatives of; the page says how well."""
-    solution = untrained_march(navier_stokes.problem("best", end=0.1), navier_stokes.solved(6, 3, 20), 2)
+    solution = untrained_march(
+        navier_stokes.problem("best", end=0.1), navier_stokes.solved(6, 3, 20), 2
+    )
     for window in solution.windows:  # fast waves are small
         fades = [np.exp(-0.8 * np.arange(n)) for n in window.model.network.core.shape[1:]]
         with jax.enable_x64(True):
@@ -163,15 +179,25 @@ def test_what_does_not_fit_is_what_matters_least(monkeypatch):
 @pytest.mark.parametrize("windows", [1, 3])
 def test_kept_factors_and_cores_make_the_fields(windows, tmp_path):
     problem, recipe = tucker(3)
-    solution = untrained(problem, recipe) if windows == 1 else untrained_march(problem, recipe, windows)
+    solution = (
+        untrained(problem, recipe) if windows == 1 else untrained_march(problem, recipe, windows)
+    )
     solution.save(tmp_path / "run")
     with np.load(tmp_path / "run" / "factors.npz") as found:
         for number, window in enumerate(page.windows_of(solution)):
             own = f"{number + 1}." if windows > 1 else ""
-            at = {"t": found[f"{own}nodes.t"][::51], "x": found["nodes.x"][::15], "y": found["nodes.y"][::17]}
+            at = {
+                "t": found[f"{own}nodes.t"][::51],
+                "x": found["nodes.x"][::15],
+                "y": found["nodes.y"][::17],
+            }
             true = window._values(sx.Lattice(weights=None, **at))
             for name in ("u", "v", "w"):
-                columns = [found[f"{own}{name}.t"][::51], found[f"{name}.x"][::15], found[f"{name}.y"][::17]]
+                columns = [
+                    found[f"{own}{name}.t"][::51],
+                    found[f"{name}.x"][::15],
+                    found[f"{name}.y"][::17],
+                ]
                 ours = np.einsum("abc,ta,xb,yc->txy", found[f"{name}.core"], *columns)
                 scale = float(np.max(np.abs(true[name])))
                 np.testing.assert_allclose(ours, true[name], atol=5e-6 * scale)

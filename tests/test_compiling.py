@@ -16,11 +16,15 @@ TRAINED = sx.Recipe(sx.SPINN(rank=8, width=4, depth=1), 6, steps=100)
 
 @pytest.fixture
 def on_a_gpu(monkeypatch):
-    monkeypatch.setattr("separax.core.compilation.default_device", lambda: SimpleNamespace(platform="gpu"))
+    monkeypatch.setattr(
+        "separax.core.compilation.default_device", lambda: SimpleNamespace(platform="gpu")
+    )
 
 
 def problem():
-    return sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0, hard=True)])
+    return sx.Problem(
+        sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0, hard=True)]
+    )
 
 
 def options(recipe):
@@ -30,7 +34,9 @@ def options(recipe):
 
 def solved():
     network = sx.SPINN(rank=2, functions=6, depth=0)
-    return sx.Recipe(network, 8, optimiser=sx.Solve(3), sampler=sx.GaussLegendre(), precision="float64")
+    return sx.Recipe(
+        network, 8, optimiser=sx.Solve(3), sampler=sx.GaussLegendre(), precision="float64"
+    )
 
 
 @pytest.mark.usefixtures("on_a_gpu")
@@ -38,7 +44,11 @@ def test_kernels_are_tried_out_where_that_pays():
     wide = sx.Recipe(sx.SPINN(rank=compiling.WIDE + 1, width=4, depth=1), 6)
     assert options(TRAINED) is None
     assert options(wide) == compiling.FROM_LIBRARY
-    assert options(solved()) == compiling.options_for_few_runs() == {**compiling.FROM_LIBRARY, "xla_gpu_autotune_level": "0"}
+    assert (
+        options(solved())
+        == compiling.options_for_few_runs()
+        == {**compiling.FROM_LIBRARY, "xla_gpu_autotune_level": "0"}
+    )
 
 
 def still_there(name):
@@ -59,6 +69,8 @@ def test_xla_knows_the_options(device):
 
 
 def test_what_xla_does_not_know_is_left_out(monkeypatch):
-    monkeypatch.setitem(compiling.HASTY, "cpu", {"xla_is_a_bird": True, "xla_backend_optimization_level": "1"})
+    monkeypatch.setitem(
+        compiling.HASTY, "cpu", {"xla_is_a_bird": True, "xla_backend_optimization_level": "1"}
+    )
     assert compiling.options_for_few_runs() == {"xla_backend_optimization_level": "1"}
     assert sx.solve(problem(), solved(), progress=False)(x=0.5, y=0.0) == pytest.approx(0, abs=1e-6)

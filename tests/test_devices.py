@@ -30,7 +30,9 @@ def is_for_the_processor(name, **how):
         return not isinstance(session.suited(Loss(problem, recipe)), contextlib.nullcontext)
 
 
-@pytest.mark.parametrize("name", ["helmholtz", "klein-gordon", "klein-gordon-3d", "diffusion-5d", "poisson-lshape"])
+@pytest.mark.parametrize(
+    "name", ["helmholtz", "klein-gordon", "klein-gordon-3d", "diffusion-5d", "poisson-lshape"]
+)
 def test_small_solves_are_done_on_the_processor(monkeypatch, name):
     monkeypatch.setattr("separax.solving.session.default_device", lambda: GPU)
     assert is_for_the_processor(name)
@@ -49,9 +51,13 @@ def test_without_a_gpu_nothing_is_moved():
     assert not is_for_the_processor("helmholtz")
 
 
-def test_a_solution_says_on_which_device_it_was_found_also_where_it_is_loaded(monkeypatch, tmp_path):
+def test_a_solution_says_on_which_device_it_was_found_also_where_it_is_loaded(
+    monkeypatch, tmp_path
+):
     processor = devices.device_name()
-    problem = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0, hard=True)])
+    problem = sx.Problem(
+        sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0, hard=True)]
+    )
     assert sx.solve(problem, out=tmp_path / "run", progress=False).device == processor
     monkeypatch.setattr("separax.core.devices.default_device", lambda: GPU)
     assert devices.device_name() == "NVIDIA H200"
@@ -72,7 +78,9 @@ def value_and_gradient(name, network, points, precision):
         trainer = Trainer(Loss(problem, dataclasses.replace(recipe, precision=precision)))
         params = trainer.init(jax.random.key(0)).model
         places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
-        made = jax.make_jaxpr(jax.value_and_grad(lambda p: trainer._value(p, places, {})[0]))(params)
+        made = jax.make_jaxpr(jax.value_and_grad(lambda p: trainer._value(p, places, {})[0]))(
+            params
+        )
         products = str(made).count("dot_general")
         value, gradient = jax.core.eval_jaxpr(made.jaxpr, made.consts, params)
         return products, float(value), np.asarray(gradient)
@@ -87,7 +95,9 @@ def value_and_gradient(name, network, points, precision):
         ("klein-gordon-3d", "spinn", 4),
     ],
 )
-def test_merging_at_once_gives_the_same_loss_and_gradient_in_fewer_products(monkeypatch, name, network, points):
+def test_merging_at_once_gives_the_same_loss_and_gradient_in_fewer_products(
+    monkeypatch, name, network, points
+):
     many, value, gradient = value_and_gradient(name, network, points, "float64")
     monkeypatch.setattr("separax.separable.merging.default_device", lambda: GPU)
     few, value_at_once, gradient_at_once = value_and_gradient(name, network, points, "float64")
@@ -99,7 +109,9 @@ def test_merging_at_once_gives_the_same_loss_and_gradient_in_fewer_products(monk
 def pays(shape, rank, keys, merges, tf32=False):
     some = Separable("txy", [jax.ShapeDtypeStruct((4, n, rank), jnp.float32) for n in shape])
     together = BatchedMerge([some])
-    together.merges = {frozenset((0, (0, i, j)) for i in range(keys // merges)) for j in range(merges)}
+    together.merges = {
+        frozenset((0, (0, i, j)) for i in range(keys // merges)) for j in range(merges)
+    }
     with rounded("tf32" if tf32 else "float32"):
         return together.pays
 

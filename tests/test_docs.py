@@ -31,7 +31,9 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BLOCKS = {page: FENCE.findall(page.read_text()) for page in PAGES}
 WITH_PYTHON = [page for page in PAGES if any(language == "python" for language, _ in BLOCKS[page])]
 STEPS = 20  # of a run that is cut short
-USAGE = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")  # the parser's word for a wrong command
+USAGE = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError"
+)  # the parser's word for a wrong command
 
 
 def name_of(page):
@@ -97,7 +99,9 @@ def test_blocks_run_as_printed(page, somewhere, few_steps):
             assert np.shape(value) == ast.literal_eval(said[1]), comment
         if "rounding" in comment or comment == "exactly 0":
             assert abs(value) < (1e-5 if "rounding" in comment else 1e-300), comment
-        if re.fullmatch(r"(\d+|[(\[].*[)\]])(:.*)?", comment):  # 3, (2, (20, 20)) or ['a', 'b']: the value itself
+        if re.fullmatch(
+            r"(\d+|[(\[].*[)\]])(:.*)?", comment
+        ):  # 3, (2, (20, 20)) or ['a', 'b']: the value itself
             said = ast.literal_eval(comment.partition(":")[0])
             assert (value if not isinstance(value, np.ndarray) else value.tolist()) == said, comment
 
@@ -105,7 +109,9 @@ def test_blocks_run_as_printed(page, somewhere, few_steps):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in WITH_PYTHON if "# " in page.read_text()], ids=name_of)
+@pytest.mark.parametrize(
+    "page", [page for page in WITH_PYTHON if "# " in page.read_text()], ids=name_of
+)
 def test_figures_are_those_of_a_full_run(page, somewhere):
     """At most three times what is said, and no less than a tenth: other machines round otherwise, and so train otherwise."""
     wrong = []
@@ -158,10 +164,14 @@ def test_commands_are_understood(words):
             assert problem is None or problem in CATALOGUE or files.is_file(problem)
 
 
-@pytest.mark.parametrize(("page", "name"), [("README.md", "klein_gordon"), ("docs/start.md", "heat")])
+@pytest.mark.parametrize(
+    ("page", "name"), [("README.md", "klein_gordon"), ("docs/start.md", "heat")]
+)
 def test_the_lines_of_a_page_are_a_file_that_can_be_solved(tmp_path, page, name):
     """`separax solve mine.py` with what the page shows first."""
-    (tmp_path / "mine.py").write_text(next(block for language, block in BLOCKS[ROOT / page] if language == "python"))
+    (tmp_path / "mine.py").write_text(
+        next(block for language, block in BLOCKS[ROOT / page] if language == "python")
+    )
     found = files.asked(str(tmp_path / "mine.py"))
     assert found.problem.name == name
     assert files.asked(f"{tmp_path / 'mine.py'}:problem").problem.name == name
@@ -169,7 +179,11 @@ def test_the_lines_of_a_page_are_a_file_that_can_be_solved(tmp_path, page, name)
 
 
 def test_a_wrong_command_is_not_understood():
-    for words in (["separax", "solve", "helmholtz", "--stepz", "3"], ["separax", "solve", "hemholtz"], ["separax", "rank"]):
+    for words in (
+        ["separax", "solve", "helmholtz", "--stepz", "3"],
+        ["separax", "solve", "hemholtz"],
+        ["separax", "rank"],
+    ):
         with pytest.raises((AssertionError, USAGE)):
             test_commands_are_understood(words)
 
@@ -190,7 +204,9 @@ def table_rows(page, *first):
     """The cells of the table whose first columns are headed `first`."""
     text = (ROOT / page).read_text()
     block = text[text.index(f"| {' | '.join(first)} |") :].partition("\n\n")[0]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()[2:]]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()[2:]
+    ]
 
 
 def test_classical_solvers_are_as_recorded():
@@ -198,10 +214,19 @@ def test_classical_solvers_are_as_recorded():
     shown = table_rows("docs/understand/when-not.md", "problem")
     assert [row[0] for row in shown] == list(classical)
     for problem, method, error, seconds, network, training in shown:
-        ours = json.loads((ROOT / f"results/cpu/solve_{problem.replace('-', '_')}.json").read_text())
+        ours = json.loads(
+            (ROOT / f"results/cpu/solve_{problem.replace('-', '_')}.json").read_text()
+        )
         row = classical[problem]
-        assert [method, error, seconds] == [row["method"], f"{row['relative_l2']:.0e}", f"{row['seconds']:.2g} s"]
-        assert [network, training] == [f"{ours['relative_l2']:.1e}", f"{ours['compile_seconds'] + ours['train_seconds']:.0f} s"]
+        assert [method, error, seconds] == [
+            row["method"],
+            f"{row['relative_l2']:.0e}",
+            f"{row['seconds']:.2g} s",
+        ]
+        assert [network, training] == [
+            f"{ours['relative_l2']:.1e}",
+            f"{ours['compile_seconds'] + ours['train_seconds']:.0f} s",
+        ]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/understand/measured.md"])
@@ -242,7 +267,9 @@ def test_estimates_are_as_recorded_and_honest():
         estimate = math.inf if row["estimate"] is None else row["estimate"]
         numbers = [row["tolerance"], row["relative_l2"], estimate]
         assert cells[0] == row["problem"]
-        assert [float(cell) for cell in cells[1:4]] == [float(f"{number:.0e}") for number in numbers]
+        assert [float(cell) for cell in cells[1:4]] == [
+            float(f"{number:.0e}") for number in numbers
+        ]
         assert cells[4] == f"{row['seconds']:.0f} s"
         assert estimate >= row["relative_l2"]
 
@@ -253,5 +280,8 @@ def test_examples_are_as_recorded():
     assert sorted(row[0].strip("`") for row in shown) == sorted(f"{name}.py" for name in records)
     for script, _, error, seconds in shown:
         record = records[script.strip("`").removesuffix(".py")]
-        assert error == f"{max(v for k, v in record['found'].items() if k.startswith('relative_l2')):.0e}"
+        assert (
+            error
+            == f"{max(v for k, v in record['found'].items() if k.startswith('relative_l2')):.0e}"
+        )
         assert seconds == f"{record['cpu_seconds']:.0f} s"

@@ -88,7 +88,9 @@ def test_ends_are_the_coordinates_of_the_sides():
     assert BOX.ends("theta", "") == ()
 
 
-@pytest.mark.parametrize("points", [8, np.int64(8), 8.0, (8, 8, 8), [8, 8, 8], {"theta": 8, "x": 8, "t": 8}])
+@pytest.mark.parametrize(
+    "points", [8, np.int64(8), 8.0, (8, 8, 8), [8, 8, 8], {"theta": 8, "x": 8, "t": 8}]
+)
 def test_counts_from_one_number_a_sequence_or_a_mapping(points):
     counts = BOX.counts(points)
     assert list(counts.items()) == [("t", 8), ("x", 8), ("theta", 8)]
@@ -213,7 +215,9 @@ def test_a_lattice_takes_plain_lists():
 
 @pytest.mark.parametrize("values", [1.0, np.zeros((3, 1))])
 def test_a_lattice_refuses_arrays_that_are_not_one_dimensional(values):
-    with pytest.raises(InputError, match=r"Lattice: y .*one-dimensional.*got shape .*y=jnp.linspace"):
+    with pytest.raises(
+        InputError, match=r"Lattice: y .*one-dimensional.*got shape .*y=jnp.linspace"
+    ):
         Lattice(x=np.zeros(3), y=values)
 
 
@@ -226,12 +230,18 @@ def test_the_mean_of_a_lattice_is_the_integral_over_the_volume():
     """mean of t² (1 + x) θ = ∫ t² (1 + x) θ / volume = 100/3 · 1 · 7/2."""
     lattice = quadrature(BOX, COUNTS)
     c = lattice.arrays()
-    assert lattice.mean(c["t"] ** 2 * (1 + c["x"]) * c["theta"]) == pytest.approx(100 / 3 * 3.5, rel=1e-13)
+    assert lattice.mean(c["t"] ** 2 * (1 + c["x"]) * c["theta"]) == pytest.approx(
+        100 / 3 * 3.5, rel=1e-13
+    )
 
 
 def test_a_mean_with_weights_along_some_axes_only():
     """Trapezoidal weights along x, plain along y: mean of x² over [0, 1] with 3 points is (0 + 2·¼ + 1) / 4 = 3/8."""
-    lattice = Lattice(x=jnp.array([0, 0.5, 1]), y=jnp.array([1.0, 5.0]), weights={"x": jnp.array([0.25, 0.5, 0.25])})
+    lattice = Lattice(
+        x=jnp.array([0, 0.5, 1]),
+        y=jnp.array([1.0, 5.0]),
+        weights={"x": jnp.array([0.25, 0.5, 0.25])},
+    )
     c = lattice.arrays()
     assert lattice.mean(c["x"] ** 2 * c["y"]) == pytest.approx(3 / 8 * 3, rel=1e-15)
 
@@ -247,13 +257,19 @@ def test_flattening_keeps_points_values_and_means(weighted):
     assert points.axes == lattice.axes
     assert points.shape == (60,)
     for axis in lattice.axes:
-        np.testing.assert_array_equal(points.arrays()[axis], np.broadcast_to(lattice.arrays()[axis], lattice.shape).ravel())
+        np.testing.assert_array_equal(
+            points.arrays()[axis], np.broadcast_to(lattice.arrays()[axis], lattice.shape).ravel()
+        )
     assert (points.weights is None) == (not weighted)
     assert points.mean(values.ravel()) == pytest.approx(float(lattice.mean(values)), rel=1e-13)
 
 
 def test_flattened_weights_are_products_of_the_axes_weights():
-    lattice = Lattice(x=jnp.arange(2.0), y=jnp.arange(3.0), weights={"x": jnp.array([1.0, 2.0]), "y": jnp.array([3.0, 5.0, 7.0])})
+    lattice = Lattice(
+        x=jnp.arange(2.0),
+        y=jnp.arange(3.0),
+        weights={"x": jnp.array([1.0, 2.0]), "y": jnp.array([3.0, 5.0, 7.0])},
+    )
     np.testing.assert_array_equal(flatten(lattice).weights, [3, 5, 7, 6, 10, 14])
 
 
@@ -288,9 +304,13 @@ def test_every_sampler_stays_inside_the_bounds_with_the_asked_numbers_and_precis
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 def test_a_draw_is_a_function_of_the_key_and_the_number_alone(sampler):
-    jitted = jax.jit(lambda number: sampler.lattice(KEY, number, BOX, COUNTS, jnp.float64).coordinates)
+    jitted = jax.jit(
+        lambda number: sampler.lattice(KEY, number, BOX, COUNTS, jnp.float64).coordinates
+    )
     draw(sampler, 1)
-    for once, again, traced in zip(draw(sampler, 5).coordinates, draw(sampler, 5).coordinates, jitted(5)):
+    for once, again, traced in zip(
+        draw(sampler, 5).coordinates, draw(sampler, 5).coordinates, jitted(5)
+    ):
         np.testing.assert_array_equal(once, again)
         np.testing.assert_allclose(once, traced, rtol=1e-15)
 
@@ -373,7 +393,9 @@ def test_gauss_legendre_integrates_degree_2n_minus_1_exactly_and_no_more(n):
 
 
 def test_gauss_legendre_points_are_the_same_at_every_draw():
-    np.testing.assert_array_equal(draw(GaussLegendre(), 0)["t"], draw(GaussLegendre(), 9, jax.random.key(1))["t"])
+    np.testing.assert_array_equal(
+        draw(GaussLegendre(), 0)["t"], draw(GaussLegendre(), 9, jax.random.key(1))["t"]
+    )
     assert GaussLegendre().every is None
 
 
@@ -413,12 +435,18 @@ def test_broken_rules_integrate_what_is_smooth_between_the_breaks():
 
     def integral(rule, points):
         with jax.enable_x64(True):
-            lattice = rule.lattice(jax.random.key(0), jnp.array(0), box, box.counts(points), jnp.float64)
+            lattice = rule.lattice(
+                jax.random.key(0), jnp.array(0), box, box.counts(points), jnp.float64
+            )
             weights = lattice.weights[0][:, None] * lattice.weights[1]
             return float(jnp.sum(weights * jnp.abs(lattice["x"][:, None]) ** 3 * lattice["y"] ** 2))
 
-    assert integral(GaussLegendre(breaks={"x": 0.0}), {"x": 7, "y": 3}) == pytest.approx(exact, rel=1e-13)
-    assert integral(GaussLegendre(breaks={"x": [1.0, 0.0]}), {"x": 9, "y": 3}) == pytest.approx(exact, rel=1e-13)
+    assert integral(GaussLegendre(breaks={"x": 0.0}), {"x": 7, "y": 3}) == pytest.approx(
+        exact, rel=1e-13
+    )
+    assert integral(GaussLegendre(breaks={"x": [1.0, 0.0]}), {"x": 9, "y": 3}) == pytest.approx(
+        exact, rel=1e-13
+    )
     assert abs(integral(GaussLegendre(), {"x": 7, "y": 3}) - exact) > 1e-6 * exact
 
 
@@ -430,7 +458,9 @@ def test_breaks_that_make_no_sense_are_refused():
         ({"x": [0.0, 0.5, 1.0, 1.5, 1.6, 1.7, 1.8]}, "each with a point"),
     ]:
         with pytest.raises(InputError, match=words):
-            GaussLegendre(breaks=breaks).lattice(jax.random.key(0), jnp.array(0), box, box.counts(4), jnp.float32)
+            GaussLegendre(breaks=breaks).lattice(
+                jax.random.key(0), jnp.array(0), box, box.counts(4), jnp.float32
+            )
     with pytest.raises(InputError, match="must be a dict by axis"):
         GaussLegendre(breaks=[0.0])
     with pytest.raises(InputError, match=r"breaks\['x'\] must be a number"):
@@ -442,9 +472,18 @@ def test_breaks_that_make_no_sense_are_refused():
 @pytest.mark.parametrize("n", [5, 8])
 def test_along_periodic_axes_a_rule_of_evenly_spaced_points_is_exact_for_waves(n):
     box = Box(t=(0, 1), x=(-1, 2))
-    lattice = GaussLegendre().on(("x",)).lattice(jax.random.key(0), jnp.array(0), box, {"t": 3, "x": n}, jnp.float64)
+    lattice = (
+        GaussLegendre()
+        .on(("x",))
+        .lattice(jax.random.key(0), jnp.array(0), box, {"t": 3, "x": n}, jnp.float64)
+    )
     assert lattice["x"].shape == (n,)
     wave = 2 * jnp.pi * lattice.along("x", lattice["x"]) / 3
     for k in range(1, n):
-        assert float(jnp.abs(lattice.mean(jnp.cos(k * wave) + 0 * lattice.along("t", lattice["t"])))) < 1e-14
-    assert float(lattice.mean(lattice.along("t", lattice["t"]) ** 5 + 0 * wave)) == pytest.approx(1 / 6, rel=1e-14)
+        assert (
+            float(jnp.abs(lattice.mean(jnp.cos(k * wave) + 0 * lattice.along("t", lattice["t"]))))
+            < 1e-14
+        )
+    assert float(lattice.mean(lattice.along("t", lattice["t"]) ** 5 + 0 * wave)) == pytest.approx(
+        1 / 6, rel=1e-14
+    )

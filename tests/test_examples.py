@@ -12,7 +12,12 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[a-z]*.py"))
 RECORDS = json.loads((ROOT / "results/cpu/examples.json").read_text())
 STEPS = 4
-LONG = ("burgers", "helmholtz_lens", "reaction_diffusion", "schroedinger")  # to compile: these are tried with the slow tests
+LONG = (
+    "burgers",
+    "helmholtz_lens",
+    "reaction_diffusion",
+    "schroedinger",
+)  # to compile: these are tried with the slow tests
 
 
 def load(path):
@@ -23,7 +28,11 @@ def load(path):
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else (), id=path.stem) for path in EXAMPLES]
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else (), id=path.stem)
+        for path in EXAMPLES
+    ],
 )
 def test_runs_at_a_small_size(path):
     """It gives the figures that are recorded of it, and after so few steps a larger error."""
@@ -42,7 +51,10 @@ def test_the_header_says_what_is_recorded(path):
     record = RECORDS[path.stem]
     assert f"    {record['command']}\n" in header
     assert record["command"] == f"python examples/{path.name}"
-    said = re.search(r"About (\d+) s of CPU time, compiling included; relative L2 error about ([\de-]+)\.", header)
+    said = re.search(
+        r"About (\d+) s of CPU time, compiling included; relative L2 error about ([\de-]+)\.",
+        header,
+    )
     assert int(said[1]) == round(record["cpu_seconds"])
     worst = max(value for name, value in record["found"].items() if name.startswith("relative_l2"))
     assert float(said[2]) == float(f"{worst:.0e}")

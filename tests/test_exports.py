@@ -57,7 +57,9 @@ def close(found, solution, name, **coordinates):
     np.testing.assert_allclose(found, true, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("lengths", "most"), [((4, 5, 6), 10), ((4, 5, 6), 70), ((3,), 2), ((2, 2), 1), ((), 5)])
+@pytest.mark.parametrize(
+    ("lengths", "most"), [((4, 5, 6), 10), ((4, 5, 6), 70), ((3,), 2), ((2, 2), 1), ((), 5)]
+)
 def test_pieces_follow_each_other_and_cover_everything(lengths, most):
     array = np.arange(np.prod(lengths, dtype=int)).reshape(lengths)
     parts = [array[place] for place in pieces(lengths, most)]
@@ -107,10 +109,19 @@ def grid_of(path):
     reader.SetFileName(str(path))
     reader.Update()
     found = reader.GetOutput()
-    axes = [vtk_to_numpy(found.GetXCoordinates()), vtk_to_numpy(found.GetYCoordinates()), vtk_to_numpy(found.GetZCoordinates())]
+    axes = [
+        vtk_to_numpy(found.GetXCoordinates()),
+        vtk_to_numpy(found.GetYCoordinates()),
+        vtk_to_numpy(found.GetZCoordinates()),
+    ]
     data = found.GetPointData()
-    arrays = {data.GetArrayName(i): vtk_to_numpy(data.GetArray(i)) for i in range(data.GetNumberOfArrays())}
-    return axes, {name: values.reshape([len(a) for a in axes], order="F") for name, values in arrays.items()}
+    arrays = {
+        data.GetArrayName(i): vtk_to_numpy(data.GetArray(i))
+        for i in range(data.GetNumberOfArrays())
+    }
+    return axes, {
+        name: values.reshape([len(a) for a in axes], order="F") for name, values in arrays.items()
+    }
 
 
 @pytest.mark.usefixtures("cut")
@@ -152,7 +163,18 @@ def test_the_command(run, solution, tmp_path):
     def export(*arguments):
         return CliRunner().invoke(app, ["export", str(run), *arguments])
 
-    done = export("--to", str(tmp_path / "o.nc"), "--axis", "x=-1,1,6", "--axis", "t=0.5", "--points", "7", "--field", "u")
+    done = export(
+        "--to",
+        str(tmp_path / "o.nc"),
+        "--axis",
+        "x=-1,1,6",
+        "--axis",
+        "t=0.5",
+        "--points",
+        "7",
+        "--field",
+        "u",
+    )
     assert done.exit_code == 0, done.stderr
     with h5netcdf.File(tmp_path / "o.nc") as found:
         assert "v" not in found
@@ -166,7 +188,22 @@ def test_the_command(run, solution, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--to", "o.xlsx"], ["o.xlsx", ".nc (NetCDF)", ".vtr", ".pvd", ".csv", ".npy", ".npz", ".png", ".svg", ".gif", ".mp4"]),
+        (
+            ["--to", "o.xlsx"],
+            [
+                "o.xlsx",
+                ".nc (NetCDF)",
+                ".vtr",
+                ".pvd",
+                ".csv",
+                ".npy",
+                ".npz",
+                ".png",
+                ".svg",
+                ".gif",
+                ".mp4",
+            ],
+        ),
         (["--to", "o"], ["ending"]),
         (["--to", "o.nc", "--field", "w"], ["field", "'w'", "u, v"]),
         (["--to", "o.nc", "--axis", "z=0,1,5"], ["axis", "'z'"]),
@@ -238,7 +275,18 @@ def picture(run, to, *options):
 
 
 def test_a_picture_is_of_the_places_that_were_asked_for(run, solution, tmp_path, drawn):
-    path = picture(run, tmp_path / "o.png", "--at", "t=0.25,0.5", "--field", "v", "--points", "9", "--show", "y,x")
+    path = picture(
+        run,
+        tmp_path / "o.png",
+        "--at",
+        "t=0.25,0.5",
+        "--field",
+        "v",
+        "--points",
+        "9",
+        "--show",
+        "y,x",
+    )
     assert path.read_bytes().startswith(b"\x89PNG")
     assert imread(path).std() > 0.01  # something is on it
     assert len(drawn) == 2
@@ -247,7 +295,9 @@ def test_a_picture_is_of_the_places_that_were_asked_for(run, solution, tmp_path,
 
 
 def test_a_picture_of_lines_and_words(run, tmp_path):
-    tree = ElementTree.parse(picture(run, tmp_path / "o.svg", "--show", "x", "--at", "t=0,1", "--at", "y=0.5"))
+    tree = ElementTree.parse(
+        picture(run, tmp_path / "o.svg", "--show", "x", "--at", "t=0,1", "--at", "y=0.5")
+    )
     assert tree.getroot().tag == "{http://www.w3.org/2000/svg}svg"
     text = "".join(tree.getroot().itertext())
     assert "t = 0, y = 0.5" in text
@@ -258,8 +308,22 @@ def test_a_picture_of_lines_and_words(run, tmp_path):
 def test_a_film_has_its_frames(run, tmp_path, monkeypatch, options, moves):
     seen = []
     values = animation._values
-    monkeypatch.setattr("separax.output.animation._values", lambda *given: seen.append(given) or values(*given))
-    path = picture(run, tmp_path / "o.gif", "--frames", "3", "--rate", "5", "--points", "8", "--show", "x", *options)
+    monkeypatch.setattr(
+        "separax.output.animation._values", lambda *given: seen.append(given) or values(*given)
+    )
+    path = picture(
+        run,
+        tmp_path / "o.gif",
+        "--frames",
+        "3",
+        "--rate",
+        "5",
+        "--points",
+        "8",
+        "--show",
+        "x",
+        *options,
+    )
     with Image.open(path) as film:
         assert (film.format, film.n_frames, film.info["duration"]) == ("GIF", 3, 200)
     ((_, field, _, over, moments, shown),) = seen

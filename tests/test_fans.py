@@ -44,7 +44,9 @@ def along(axis, order):
 
 
 def built(placed=None, **options):
-    return PINN(width=5, depth=2, **options).build(jax.random.key(3), BOX, dtype=jnp.float64, **(placed or {}))
+    return PINN(width=5, depth=2, **options).build(
+        jax.random.key(3), BOX, dtype=jnp.float64, **(placed or {})
+    )
 
 
 def nested(network, points, orders):
@@ -60,7 +62,9 @@ def nested(network, points, orders):
 
 
 def close(found, expected, relative=1e-10):
-    np.testing.assert_allclose(found, expected, rtol=relative, atol=relative * np.max(np.abs(expected)))
+    np.testing.assert_allclose(
+        found, expected, rtol=relative, atol=relative * np.max(np.abs(expected))
+    )
 
 
 # --- the algebra ----------------------------------------------------------------------------------------------------
@@ -74,7 +78,10 @@ def jets_along(seed, fan=FAN):
     """For each ray a jet, one order longer than the fan has it; all with one value."""
     rng = np.random.default_rng(seed)
     value = rng.standard_normal((NUMBER, 2))
-    return [jnp.asarray(np.stack([value, *rng.standard_normal((order + 1, NUMBER, 2))])) for order in fan.rays]
+    return [
+        jnp.asarray(np.stack([value, *rng.standard_normal((order + 1, NUMBER, 2))]))
+        for order in fan.rays
+    ]
 
 
 def as_fan(each, fan=FAN):
@@ -95,7 +102,10 @@ def all_close(found, expected):
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_an_activation_of_a_fan_is_that_of_its_jets(name):
     each = jets_along(0)
-    alone = [DirectionalTaylor.of(jet).joined(DirectionalTaylor.of(jet).activate(name, along_one(jet))) for jet in each]
+    alone = [
+        DirectionalTaylor.of(jet).joined(DirectionalTaylor.of(jet).activate(name, along_one(jet)))
+        for jet in each
+    ]
     all_close(FAN.activate(name, as_fan(each)), as_fan(alone))
 
 
@@ -111,7 +121,9 @@ def test_a_product_of_fans_is_that_of_their_jets():
 def test_parts_are_joined_and_apart_again(fan):
     parts = as_fan(jets_along(0))
     assert jax.tree.structure(fan.parts(fan.joined(parts))) == jax.tree.structure(parts)
-    for one, other in zip(jax.tree.leaves(fan.parts(fan.joined(parts))), jax.tree.leaves(parts), strict=True):
+    for one, other in zip(
+        jax.tree.leaves(fan.parts(fan.joined(parts))), jax.tree.leaves(parts), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 
@@ -126,22 +138,37 @@ def test_a_layer_takes_rows_that_are_the_same_everywhere_or_zero(fan):
     value, rays, sums = as_fan(jets_along(0))
     rays = [[rays[0][0][:1], None], *rays[1:]]
     sums = [sums[0], None]
-    layer = Layer(jnp.asarray(np.random.default_rng(1).standard_normal((2, 3))), jnp.array([0.5, -1.0, 2.0]))
+    layer = Layer(
+        jnp.asarray(np.random.default_rng(1).standard_normal((2, 3))), jnp.array([0.5, -1.0, 2.0])
+    )
 
     def full(row):
         return jnp.zeros_like(value) if row is None else jnp.broadcast_to(row, value.shape)
 
     def short(layer):
         parts = layer.parts(Parts(value, rays, sums), fan)
-        rest = [[jnp.zeros((NUMBER, 3)) if row is None else row for row in some] for some in (*parts.rays, parts.sums)]
+        rest = [
+            [jnp.zeros((NUMBER, 3)) if row is None else row for row in some]
+            for some in (*parts.rays, parts.sums)
+        ]
         return fan.joined(Parts(parts.value, rest[:-1], rest[-1]))
 
     def long(layer):
-        return layer(fan.joined(Parts(value, [[full(row) for row in ray] for ray in rays], [full(row) for row in sums])), fan)
+        return layer(
+            fan.joined(
+                Parts(
+                    value, [[full(row) for row in ray] for ray in rays], [full(row) for row in sums]
+                )
+            ),
+            fan,
+        )
 
     all_close(short(layer), long(layer))
     weights = jnp.asarray(np.random.default_rng(2).standard_normal(long(layer).shape))
-    found, expected = (jax.grad(lambda layer, way=way: jnp.sum(weights * way(layer) ** 2))(layer) for way in (short, long))
+    found, expected = (
+        jax.grad(lambda layer, way=way: jnp.sum(weights * way(layer) ** 2))(layer)
+        for way in (short, long)
+    )
     all_close(found, expected)
 
 
@@ -157,7 +184,10 @@ def test_every_row_has_its_order():
     [
         {"body": "modified"},
         {"body": "mlp", "activation": "sin", "scaled": False},
-        {"body": "modified", "placed": {"components": 2, "walls": [["", "-"], ["-+", ""], ["+", ""]]}},
+        {
+            "body": "modified",
+            "placed": {"components": 2, "walls": [["", "-"], ["-+", ""], ["+", ""]]},
+        },
         {"body": "mlp", "frequencies": 2, "placed": {"periodic": ("y",)}},
     ],
     ids=["modified", "sine", "walls", "periodic"],
@@ -173,7 +203,9 @@ def test_a_sum_is_that_of_the_nested_derivatives(options, order, weights, axes):
     one = SumOfDerivatives(order, tuple((axis, weights[axis]) for axis in sorted(axes)))
     found = network.derivatives(points, {along(0, 1), along(0, 0)}, {one})
     assert set(found) == {along(0, 1), along(0, 0), one}
-    close(found[one], sum(w * nested(network, points, along(axis, order)) for axis, w in one.weights))
+    close(
+        found[one], sum(w * nested(network, points, along(axis, order)) for axis, w in one.weights)
+    )
     close(found[along(0, 1)], nested(network, points, along(0, 1)))
 
 
@@ -181,9 +213,13 @@ def test_derivatives_of_a_plain_coordinate_are_not_written_out(monkeypatch):
     """Those of the first order are the same everywhere, higher ones zero; waves along y are neither."""
     network, seen = built(frequencies=2, placed={"periodic": ("y",)}), []
     parts = Layer.parts
-    monkeypatch.setattr(Layer, "parts", lambda self, given, fan: seen.append(given) or parts(self, given, fan))
+    monkeypatch.setattr(
+        Layer, "parts", lambda self, given, fan: seen.append(given) or parts(self, given, fan)
+    )
     network.rows(
-        random_points(), {0: 2, 2: 2}, [SumOfDerivatives(3, ((0, 1.0), (1, 1.0))), SumOfDerivatives(3, ((0, 1.0), (2, 1.0)))]
+        random_points(),
+        {0: 2, 2: 2},
+        [SumOfDerivatives(3, ((0, 1.0), (1, 1.0))), SumOfDerivatives(3, ((0, 1.0), (2, 1.0)))],
     )
     value, ((first, second), waves), (plain, mixed) = seen[0]
     assert [len(row) for row in (value, first, *waves, mixed)] == [5, 1, 5, 5, 5]
@@ -198,11 +234,15 @@ def test_a_network_is_the_same_on_a_gpu(monkeypatch, body):
     wanted = {along(0, 0), along(0, 1), along(1, 1), along(2, 3), (0, 1, 1)}
 
     def total(network):
-        found = network.derivatives(random_points(), wanted, {SumOfDerivatives(2, ((0, 1.5), (1, -1.0)))})
+        found = network.derivatives(
+            random_points(), wanted, {SumOfDerivatives(2, ((0, 1.5), (1, -1.0)))}
+        )
         return sum(jnp.sum(jnp.sin(value)) for value in found.values()), found
 
     here, gradient = eqx.filter_value_and_grad(total, has_aux=True)(network)
-    monkeypatch.setattr("separax.networks.pointwise_network.default_device", lambda: SimpleNamespace(platform="gpu"))
+    monkeypatch.setattr(
+        "separax.networks.pointwise_network.default_device", lambda: SimpleNamespace(platform="gpu")
+    )
     seen = []
     monkeypatch.setattr(
         "separax.networks.pointwise_network.DirectionalTaylor",
@@ -210,7 +250,9 @@ def test_a_network_is_the_same_on_a_gpu(monkeypatch, body):
     )
     there, turned = eqx.filter_value_and_grad(total, has_aux=True)(network)
     assert {fan.axis for fan in seen} == {-2}
-    for one, other in zip(jax.tree.leaves((there, turned)), jax.tree.leaves((here, gradient)), strict=True):
+    for one, other in zip(
+        jax.tree.leaves((there, turned)), jax.tree.leaves((here, gradient)), strict=True
+    ):
         close(one, other, 1e-12)
 
 
@@ -226,7 +268,9 @@ def passes(network, monkeypatch):
     monkeypatch.setattr(
         type(network),
         "rows",
-        lambda self, points, rays, sums=(): seen.append((dict(rays), list(sums))) or rows(self, points, rays, sums),
+        lambda self, points, rays, sums=(): (
+            seen.append((dict(rays), list(sums))) or rows(self, points, rays, sums)
+        ),
     )
     return seen
 
@@ -248,7 +292,10 @@ def test_a_term_that_counts_for_nothing_is_none():
     place = Points(BOX.axes, random_points())
     flat = {**WAVE, (0, along(0, 2)): 0.0}
     (source,) = sources(network, [place], [set(flat)], inside=[flat])
-    close(source.values(flat), sum(c * nested(network, place.coordinates, o)[:, 0] for (_, o), c in flat.items()))
+    close(
+        source.values(flat),
+        sum(c * nested(network, place.coordinates, o)[:, 0] for (_, o), c in flat.items()),
+    )
 
 
 def test_what_was_not_said_is_given_all_the_same(monkeypatch):
@@ -304,13 +351,17 @@ def test_the_paper_equations_and_their_gradients_are_what_they_were(name, monkey
 def test_a_step_of_the_papers_way_has_the_same_gradient(name):
     """Every derivative by its own nested passes; in the flow also mixed ones, and data on a grid."""
     problem, recipe = CATALOGUE[name].make("paper", "pinn-mod")
-    small = dataclasses.replace(recipe, network=dataclasses.replace(recipe.network, width=8), points=3, precision="float64")
+    small = dataclasses.replace(
+        recipe, network=dataclasses.replace(recipe.network, width=8), points=3, precision="float64"
+    )
     assert bench.disagreement(problem, small) < 1e-12
 
 
 def test_so_it_has_with_values_built_in():
     problem = sx.Problem(
-        BOX, lambda u: u.t - u.xx - u.yy, [sx.Initial(lambda x, y: jnp.sin(x + y), hard=True), sx.Dirichlet(1.0)]
+        BOX,
+        lambda u: u.t - u.xx - u.yy,
+        [sx.Initial(lambda x, y: jnp.sin(x + y), hard=True), sx.Dirichlet(1.0)],
     )
     recipe = sx.Recipe(PINN(width=8, depth=2), points=3, steps=10, precision="float64")
     assert bench.disagreement(problem, recipe) < 1e-12

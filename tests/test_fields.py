@@ -37,12 +37,23 @@ def fields(source):
 
 
 def close(found, expected):
-    np.testing.assert_allclose(found.value if isinstance(found, sx.Field) else found, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        found.value if isinstance(found, sx.Field) else found, expected, rtol=1e-12, atol=1e-12
+    )
 
 
 def parts(source, component):
     """f, f_x, f_y, f_xx, f_xy, f_yy by name, in closed form."""
-    orders = {"": (0, 0), "x": (1, 0), "y": (0, 1), "xx": (2, 0), "xy": (1, 1), "yy": (0, 2), "xxx": (3, 0), "xxy": (2, 1)}
+    orders = {
+        "": (0, 0),
+        "x": (1, 0),
+        "y": (0, 1),
+        "xx": (2, 0),
+        "xy": (1, 1),
+        "yy": (0, 2),
+        "xxx": (3, 0),
+        "xxy": (2, 1),
+    }
     return {name: source.derivative(component, o) for name, o in orders.items()}
 
 
@@ -182,7 +193,9 @@ def test_numpy_functions(source):
     close(np.sin(u).x, np.cos(f[""]) * f["x"])
     close(np.sin(u).xx, np.cos(f[""]) * f["xx"] - np.sin(f[""]) * f["x"] ** 2)
     close(np.exp(-u).xy, np.exp(-f[""]) * (f["x"] * f["y"] - f["xy"]))
-    close(np.sqrt(u**2 + v**2).x, (f[""] * f["x"] + g[""] * g["x"]) / np.sqrt(f[""] ** 2 + g[""] ** 2))
+    close(
+        np.sqrt(u**2 + v**2).x, (f[""] * f["x"] + g[""] * g["x"]) / np.sqrt(f[""] ** 2 + g[""] ** 2)
+    )
     close(np.tanh(u.x).y, f["xy"] / np.cosh(f["x"]) ** 2)
     close(np.maximum(u, v), np.maximum(f[""], g[""]))
     close(abs(v), np.abs(g[""]))
@@ -239,7 +252,9 @@ def test_arrays_on_either_side(place, source, kind):
         close(found, expected)
 
 
-@pytest.mark.parametrize("two", [2, 2.0, np.float64(2), np.float32(2), np.int64(2)], ids=lambda n: type(n).__name__)
+@pytest.mark.parametrize(
+    "two", [2, 2.0, np.float64(2), np.float32(2), np.int64(2)], ids=lambda n: type(n).__name__
+)
 def test_numbers_on_either_side_stay_formal(source, two):
     u, _ = fields(source)
     for found in (two * u, u * two, u / (1 / two), two * u.x.d(x=0) - two * u.x + two * u):
@@ -279,7 +294,10 @@ def test_coefficients_wait_for_all_that_is_added():
     assert not found.linear
     f, g = parts(source, 0), parts(source, 1)
     close(found, 2 * (x * (f["x"] + y * g[""]) - f[""] / 4) - y * f["y"] + x)
-    assert source.calls[-1] == ({(0, (0, 0)): -0.5}, [{(0, (1, 0)): 2.0}, {(1, (0, 0)): 2.0}, {(0, (0, 1)): -1.0}])
+    assert source.calls[-1] == (
+        {(0, (0, 0)): -0.5},
+        [{(0, (1, 0)): 2.0}, {(1, (0, 0)): 2.0}, {(0, (0, 1)): -1.0}],
+    )
 
 
 def test_products_with_coefficients_obey_the_product_rule(place, source):
@@ -299,7 +317,9 @@ def test_products_with_coefficients_obey_the_product_rule(place, source):
 def test_the_derivative_of_a_coefficient_is_refused_with_advice(kind):
     source = kind(sx.Lattice(x=XS, y=YS), [U])
     u = sx.Field(source, {(0, (0, 0)): 1.0}, name="u")
-    with pytest.raises(sx.DerivativeError, match=r"varies along x.*product rule.*k_x \* u\.x \+ k \* u\.xx"):
+    with pytest.raises(
+        sx.DerivativeError, match=r"varies along x.*product rule.*k_x \* u\.x \+ k \* u\.xx"
+    ):
         (XS[:, None] * u.x).x  # noqa: B018
     with pytest.raises(sx.DerivativeError, match=r"varies along y"):
         (u.x + YS).y  # noqa: B018
@@ -325,7 +345,9 @@ def test_linear_means_linear_in_the_unknowns(source, place):
 
 # --- vector calculus ---------------------------------------------------------------------------------------------
 
-BOX3 = sx.Lattice(t=np.linspace(0, 1, 2), x=np.linspace(-1, 1, 3), y=np.linspace(0, 2, 4), z=np.linspace(-2, 1, 5))
+BOX3 = sx.Lattice(
+    t=np.linspace(0, 1, 2), x=np.linspace(-1, 1, 3), y=np.linspace(0, 2, 4), z=np.linspace(-2, 1, 5)
+)
 THREE = [
     [(1.0, growth(-1.0), wave(1.0), wave(2.0), power(2))],
     [(2.0, one, growth(0.5), wave(1.0, 1.0), wave(3.0))],
@@ -335,14 +357,20 @@ THREE = [
 
 def vector():
     source = Exact(BOX3, THREE)
-    return tuple(sx.Field(source, {(i, (0, 0, 0, 0)): 1.0}, name=name) for i, name in enumerate("uvw")), source
+    return tuple(
+        sx.Field(source, {(i, (0, 0, 0, 0)): 1.0}, name=name) for i, name in enumerate("uvw")
+    ), source
 
 
 def test_gradient_divergence_and_laplacian_act_on_space():
     (u, v, w), source = vector()
     for found, orders in zip(sx.grad(u), [(0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)]):
         close(found, source.derivative(0, orders))
-    expected = source.derivative(0, (0, 1, 0, 0)) + source.derivative(1, (0, 0, 1, 0)) + source.derivative(2, (0, 0, 0, 1))
+    expected = (
+        source.derivative(0, (0, 1, 0, 0))
+        + source.derivative(1, (0, 0, 1, 0))
+        + source.derivative(2, (0, 0, 0, 1))
+    )
     close(sx.div((u, v, w)), expected)
     second = [(0, 2, 0, 0), (0, 0, 2, 0), (0, 0, 0, 2)]
     close(sx.laplacian(u), sum(source.derivative(0, o) for o in second))
@@ -392,7 +420,10 @@ def test_vector_calculus_of_products():
     """∇·(f v) = f ∇·v + v·∇f."""
     (u, v, w), _ = vector()
     f = sx.grad(w)
-    close(sx.div((w * u, w * v, w * w)), (w * sx.div((u, v, w)) + u * f[0] + v * f[1] + w * f[2]).value)
+    close(
+        sx.div((w * u, w * v, w * w)),
+        (w * sx.div((u, v, w)) + u * f[0] + v * f[1] + w * f[2]).value,
+    )
 
 
 def test_axes_can_be_named(source):
@@ -430,9 +461,13 @@ def test_time_alone_has_no_space():
 
 def test_a_missing_axis_is_named(source):
     u, _ = fields(source)
-    with pytest.raises(sx.DerivativeError, match=r"u\.zz.*no axis 'z'.*axes are x, y.*Write u\.yy or u\.d\(y=2\)"):
+    with pytest.raises(
+        sx.DerivativeError, match=r"u\.zz.*no axis 'z'.*axes are x, y.*Write u\.yy or u\.d\(y=2\)"
+    ):
         u.zz  # noqa: B018
-    with pytest.raises(sx.DerivativeError, match=r"u\.d\(theta=2\).*no axis 'theta'.*axes are x, y"):
+    with pytest.raises(
+        sx.DerivativeError, match=r"u\.d\(theta=2\).*no axis 'theta'.*axes are x, y"
+    ):
         u.d(theta=2)
 
 

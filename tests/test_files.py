@@ -73,7 +73,11 @@ def test_solve_solves_again_when_a_file_was_read(written):
         ("recipe = sx.Recipe(points=9)", "heat", 9),
         ("recipe = 'flour and water'", "heat", None),
         ("same = heat", "heat", None),
-        ("problem = sx.Problem(box, lambda u: u.xx, [sx.Dirichlet(0)], name='chosen')", "chosen", None),
+        (
+            "problem = sx.Problem(box, lambda u: u.xx, [sx.Dirichlet(0)], name='chosen')",
+            "chosen",
+            None,
+        ),
         ("if __name__ == '__main__':\n            sx.solve(None)", "heat", None),
     ],
     ids=["one", "recipe", "no recipe", "one by two names", "called problem", "main"],
@@ -142,11 +146,18 @@ def test_what_cannot_be_read_is_said_with_its_line(written, lines, asked, words)
 
 def test_without_a_recipe_and_options_a_file_is_solved_to_a_tolerance(written):
     found = prepare(written("sx.solve(heat, tolerance=1e-6)"), None, None)
-    assert (found.name, found.title, found.recipe, found.origin) == ("heat", "mine", None, "automatic")
+    assert (found.name, found.title, found.recipe, found.origin) == (
+        "heat",
+        "mine",
+        None,
+        "automatic",
+    )
     assert found.options["tolerance"] == 1e-6
 
 
-@pytest.mark.parametrize("changes", [{"points": 9}, {"steps": 70}, {"precision": "float64"}, {"network": "pinn"}])
+@pytest.mark.parametrize(
+    "changes", [{"points": 9}, {"steps": 70}, {"precision": "float64"}, {"network": "pinn"}]
+)
 def test_an_option_asks_for_a_network_to_be_trained(written, changes):
     found = prepare(written("sx.solve(heat, tolerance=1e-6)"), None, **{"network": None, **changes})
     assert "tolerance" not in found.options
@@ -168,7 +179,10 @@ def test_what_is_for_the_catalogue_is_refused_for_a_file(written, tmp_path):
         prepare(written(), "paper", None)
     with pytest.raises(sx.InputError, match="--initial is for navier-stokes"):
         prepare(written(), None, None, initial=tmp_path / "flow.npz")
-    with pytest.raises(sx.InputError, match=r"or a file of yours, FILE.py; got 'helmholz'. Did you mean 'helmholtz'\?"):
+    with pytest.raises(
+        sx.InputError,
+        match=r"or a file of yours, FILE.py; got 'helmholz'. Did you mean 'helmholtz'\?",
+    ):
         prepare("helmholz", None, None)
 
 

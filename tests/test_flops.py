@@ -16,7 +16,9 @@ def total(counts):
 def test_the_published_table_to_its_printed_digits(name, network):
     rows, published = PUBLISHED[name]
     found = flops.by_formula(network)
-    assert {row: Count(round(c.adds / 1e6), round(c.mults / 1e6)) for row, c in found.items()} == rows
+    assert {
+        row: Count(round(c.adds / 1e6), round(c.mults / 1e6)) for row, c in found.items()
+    } == rows
     # totals: 280 is the sum of rounded rows, 390,370 that of the rows, rounded
     assert total(found) / 1e6 == pytest.approx(published, rel=3e-3)
     assert abs(sum(c.flops for c in rows.values()) - published) <= 2
@@ -48,11 +50,15 @@ NETWORKS = [
     SPINN(rank=8, width=32, depth=2, body="modified"),
     SPINN(rank=16, width=32, depth=3, body="mlp", activation="sin"),
     PINN(width=32, depth=3, body="mlp"),
-    PINN(width=128, depth=2, body="modified"),  # the paper's width; in narrow ones what XLA does twice to save memory would count
+    PINN(
+        width=128, depth=2, body="modified"
+    ),  # the paper's width; in narrow ones what XLA does twice to save memory would count
 ]
 
 
-@pytest.mark.parametrize("network", NETWORKS, ids=lambda n: f"{type(n).__name__}-{n.body}-{n.activation}")
+@pytest.mark.parametrize(
+    "network", NETWORKS, ids=lambda n: f"{type(n).__name__}-{n.body}-{n.activation}"
+)
 @pytest.mark.parametrize(("axes", "points"), [(1, 16), (3, 8), (4, 5)])
 def test_xla_counts_what_we_count(network, axes, points):
     """Within a tenth: XLA counts signs, scalings and padding as well."""
@@ -82,8 +88,13 @@ def test_counting_a_pinn_is_linear_in_its_points():
 
 def test_table():
     lines = flops.table(counts=False)
-    assert [line.what for line in lines[:4]] == [*(f"SPINN, {row}" for row in ROWS), "SPINN, the paper's total"]
-    assert all(round(line.adds) == line.published_adds for line in lines if line.published_adds is not None)
+    assert [line.what for line in lines[:4]] == [
+        *(f"SPINN, {row}" for row in ROWS),
+        "SPINN, the paper's total",
+    ]
+    assert all(
+        round(line.adds) == line.published_adds for line in lines if line.published_adds is not None
+    )
     full = flops.table()
     assert full[: len(lines)] == lines
     assert len(full) == len(lines) + 6

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from separax.core.errors import InputError
 from separax.paper.flows.files import load_flow
-from separax.paper.flows.flow import Flow, coefficients, on_lattice, random_flow, values, wavenumbers
+from separax.paper.flows.flow import (
+    Flow,
+    coefficients,
+    on_lattice,
+    random_flow,
+    values,
+    wavenumbers,
+)
 
 
 def grid(points):
@@ -22,7 +29,14 @@ def stirred(x, y):
     """A flow without divergence and without symmetry, by formula: u, v and its vorticity."""
     u = np.cos(2 * y + 0.3) + np.sin(x) * np.cos(y) + 0.5 + 0 * x
     v = np.sin(3 * x - 0.4) - np.cos(x) * np.sin(y) - 0.2 + 0 * y
-    return u, v, 3 * np.cos(3 * x - 0.4) + np.sin(x) * np.sin(y) + 2 * np.sin(2 * y + 0.3) + np.sin(x) * np.sin(y)
+    return (
+        u,
+        v,
+        3 * np.cos(3 * x - 0.4)
+        + np.sin(x) * np.sin(y)
+        + 2 * np.sin(2 * y + 0.3)
+        + np.sin(x) * np.sin(y),
+    )
 
 
 @pytest.fixture
@@ -45,8 +59,14 @@ def test_vorticity_and_divergence_are_those_of_the_function(points):
     assert flow.mean == pytest.approx((0.5, -0.2), abs=1e-15)
     assert flow.max_speed == np.sqrt(u**2 + v**2).max()
     strained = Flow(u + np.sin(x)[:, None], v)
-    gradients = [np.cos(x)[:, None] * (1 + np.cos(x)), -np.sin(x)[:, None] * np.sin(x) - 2 * np.sin(2 * x + 0.3)]
-    gradients += [3 * np.cos(3 * x - 0.4)[:, None] + np.sin(x)[:, None] * np.sin(x), -np.cos(x)[:, None] * np.cos(x)]
+    gradients = [
+        np.cos(x)[:, None] * (1 + np.cos(x)),
+        -np.sin(x)[:, None] * np.sin(x) - 2 * np.sin(2 * x + 0.3),
+    ]
+    gradients += [
+        3 * np.cos(3 * x - 0.4)[:, None] + np.sin(x)[:, None] * np.sin(x),
+        -np.cos(x)[:, None] * np.cos(x),
+    ]
     assert strained.divergence == pytest.approx(1 / np.abs(gradients[:3]).max())
 
 
@@ -74,7 +94,9 @@ def test_projecting_keeps_the_vorticity_and_is_orthogonal(seed, points):
     again = kept.projected()
     np.testing.assert_allclose([again.u, again.v], [kept.u, kept.v], atol=1e-13)
     removed = ((flow.u - kept.u) * kept.u + (flow.v - kept.v) * kept.v).mean()
-    assert removed == pytest.approx(0, abs=1e-12)  # so that no other flow without divergence is nearer
+    assert removed == pytest.approx(
+        0, abs=1e-12
+    )  # so that no other flow without divergence is nearer
 
 
 def test_a_gradient_has_nothing_to_keep_but_its_mean():
@@ -125,7 +147,12 @@ def test_arrays_that_are_no_flow_are_refused(u, v, words):
 
 
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32), peak=st.integers(1, 5), more=st.integers(1, 40), speed=st.floats(0.01, 100))
+@given(
+    seed=st.integers(0, 2**32),
+    peak=st.integers(1, 5),
+    more=st.integers(1, 40),
+    speed=st.floats(0.01, 100),
+)
 def test_a_random_flow_has_no_divergence_and_no_mean(seed, peak, more, speed):
     flow = random_flow(seed, 12 * peak + more, speed, peak)
     assert flow.points == 12 * peak + more
@@ -147,7 +174,11 @@ def test_the_largest_speed_is_exactly_the_one_asked_for(seed, peak):
     nearby = np.linspace(-1, 1, 401) * 2 * np.pi / len(speeds)
     found = []
     for i, j in np.argwhere(speeds > 4.98):
-        found.append(np.hypot(*on_lattice(series, grid(len(speeds))[i] + nearby, grid(len(speeds))[j] + nearby)).max())
+        found.append(
+            np.hypot(
+                *on_lattice(series, grid(len(speeds))[i] + nearby, grid(len(speeds))[j] + nearby)
+            ).max()
+        )
     assert 5 - 1e-6 < max(found) <= 5 + 1e-12
 
 
@@ -163,7 +194,11 @@ def test_a_seed_is_a_flow():
     assert np.abs(random_flow(5).u - random_flow(6).u).max() > 1
     np.testing.assert_allclose(random_flow(5, speed=1.0).v, random_flow(5).v / 5, atol=1e-14)
     # drawn once: another generator, order or band would be another flow under the same seed
-    np.testing.assert_allclose(random_flow(0).u[[0, 3, 64], [0, 17, 100]], [-1.05609052, -0.50218977, -0.58954015], atol=1e-8)
+    np.testing.assert_allclose(
+        random_flow(0).u[[0, 3, 64], [0, 17, 100]],
+        [-1.05609052, -0.50218977, -0.58954015],
+        atol=1e-8,
+    )
 
 
 def test_the_energy_lies_about_the_wavenumber_that_was_asked_for():
@@ -175,15 +210,21 @@ def test_the_energy_lies_about_the_wavenumber_that_was_asked_for():
     energy = 0
     for seed in range(200):
         flow = random_flow(seed, 50, peak=peak)
-        energy = energy + twice * (np.abs(coefficients(np.stack([flow.u, flow.v]), 24)) ** 2).sum(axis=0)
+        energy = energy + twice * (np.abs(coefficients(np.stack([flow.u, flow.v]), 24)) ** 2).sum(
+            axis=0
+        )
     spectrum = np.array([energy[np.round(k) == shell].sum() for shell in shells])
-    number = np.array([np.broadcast_to(twice, k.shape)[np.round(k) == shell].sum() for shell in shells])
+    number = np.array(
+        [np.broadcast_to(twice, k.shape)[np.round(k) == shell].sum() for shell in shells]
+    )
     spectrum *= 2 * np.pi * shells / number  # how many waves a shell has varies about 2πk
     assert shells[spectrum.argmax()] in (peak - 1, peak)
     expected = np.exp(-4 * np.log(shells / peak) ** 2) / shells
     ratio = (spectrum / expected)[2:16]  # below, the shells are too coarse for how steep it is
     np.testing.assert_allclose(ratio / ratio.mean(), 1, atol=0.15)
-    along_x, along_y = (energy[np.abs(np.cos(angle - a)) > np.cos(0.4)].sum() for a in (0, np.pi / 2))
+    along_x, along_y = (
+        energy[np.abs(np.cos(angle - a)) > np.cos(0.4)].sum() for a in (0, np.pi / 2)
+    )
     assert along_x / along_y == pytest.approx(1, abs=0.1)
 
 
@@ -234,8 +275,13 @@ MAT_HEADER = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
 def save_netcdf(path, **arrays):
     """With the axes in the order of the file's choice: their names say which is which."""
     xarray = pytest.importorskip("xarray")
-    found = {name: ((name,) if a.ndim == 1 else ("time", "x", "y")[-a.ndim :], a) for name, a in arrays.items()}
-    found = {name: (dims[::-1], a.T) if name == "v" else (dims, a) for name, (dims, a) in found.items()}
+    found = {
+        name: ((name,) if a.ndim == 1 else ("time", "x", "y")[-a.ndim :], a)
+        for name, a in arrays.items()
+    }
+    found = {
+        name: (dims[::-1], a.T) if name == "v" else (dims, a) for name, (dims, a) in found.items()
+    }
     xarray.Dataset(found).to_netcdf(path.with_suffix(".nc"), engine="scipy")
     return path.with_suffix(".nc")
 
@@ -263,7 +309,9 @@ PAIRS = np.meshgrid(ENDS, ENDS, indexing="ij")
 
 
 @pytest.mark.parametrize("save", SAVERS)
-@pytest.mark.parametrize("coordinates", [{}, {"x": ENDS, "y": ENDS}, {"x": PAIRS[0], "y": PAIRS[1]}])
+@pytest.mark.parametrize(
+    "coordinates", [{}, {"x": ENDS, "y": ENDS}, {"x": PAIRS[0], "y": PAIRS[1]}]
+)
 def test_a_grid_with_both_ends_loses_one(tmp_path, save, coordinates):
     if save is save_netcdf and np.ndim(coordinates.get("x")) == 2:
         pytest.skip("NetCDF names an axis as its coordinate, which is then of one dimension")
@@ -311,7 +359,9 @@ def test_coordinates_that_are_arrays_tell_the_order_of_axes(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         both = np.meshgrid(x, x, indexing="ij")
-        np.testing.assert_array_equal(load_flow(save_mat(tmp_path / "flow", u=u, v=v, X=both[0], Y=both[1])).u, u)
+        np.testing.assert_array_equal(
+            load_flow(save_mat(tmp_path / "flow", u=u, v=v, X=both[0], Y=both[1])).u, u
+        )
 
 
 @pytest.mark.parametrize("save", SAVERS)
@@ -320,7 +370,9 @@ def test_of_several_instants_the_first_is_taken(tmp_path, save):
     u, v, _ = stirred(x[:, None], x)
     later = np.full((16, 16), np.nan)
     with pytest.warns(UserWarning, match="holds 3 instants: the first is taken") as said:
-        flow = load_flow(save(tmp_path / "flow", u=np.stack([u, later, later]), v=np.stack([v, later, later])))
+        flow = load_flow(
+            save(tmp_path / "flow", u=np.stack([u, later, later]), v=np.stack([v, later, later]))
+        )
     assert len(said) == 1
     np.testing.assert_array_equal([flow.u, flow.v], [u, v])
 
@@ -330,7 +382,9 @@ def changed(**changes):
     x = grid(48)
     u, v, w = stirred(x[:, None], x)
     arrays = {"u": u, "v": v, "w": w}
-    found = {name: change(arrays) if callable(change) else change for name, change in changes.items()}
+    found = {
+        name: change(arrays) if callable(change) else change for name, change in changes.items()
+    }
     return {name: a for name, a in ({"u": u, "v": v} | found).items() if a is not None}
 
 
@@ -349,7 +403,10 @@ UNEVEN = np.r_[grid(48)[:-1], 6]
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"u": None, "temperature": np.zeros(3)}, r"it holds temperature, v: .* u and v, or .* w or vorticity or omega"),
+        (
+            {"u": None, "temperature": np.zeros(3)},
+            r"it holds temperature, v: .* u and v, or .* w or vorticity or omega",
+        ),
         ({"u": None, "v": None}, "it holds none"),
         ({"u": np.zeros(48)}, r"u must be an array \(n, n\).*\(48,\)"),
         ({"u": np.zeros((2, 3, 48, 48))}, r"\(2, 3, 48, 48\)"),
@@ -361,19 +418,34 @@ UNEVEN = np.r_[grid(48)[:-1], 6]
         ({"u": with_nan}, "u is not a number or infinite at 49 of 2304 points"),
         ({"u": np.full((48, 48), "a")}, "u must hold real numbers"),
         ({"u": None, "v": None, "w": lambda a: a["w"] + 1}, "w has a mean of 1.*is zero"),
-        ({"u": lambda a: a["u"] + grid(48)[:, None]}, "u is not periodic along x: its second differences reach.*elsewhere"),
+        (
+            {"u": lambda a: a["u"] + grid(48)[:, None]},
+            "u is not periodic along x: its second differences reach.*elsewhere",
+        ),
         ({"v": lambda a: a["v"] + np.sin(grid(48) / 2)}, "v is not periodic along y"),
-        ({"u": None, "v": None, "w": lambda a: a["w"] * np.cos(1.2 * grid(48))}, "w is not periodic along y"),
-        ({"u": lambda a: a["u"] + np.sin(grid(48))[:, None]}, r"divergence of \d.*e-01.*1e-03.*project=True \(--project\)"),
+        (
+            {"u": None, "v": None, "w": lambda a: a["w"] * np.cos(1.2 * grid(48))},
+            "w is not periodic along y",
+        ),
+        (
+            {"u": lambda a: a["u"] + np.sin(grid(48))[:, None]},
+            r"divergence of \d.*e-01.*1e-03.*project=True \(--project\)",
+        ),
         (TRANSPOSED, r"divergence.*axes exchanged: they are indexed \[y, x\]; save u\.T and v\.T"),
-        ({"x": SQUARE, "y": SQUARE}, "x has a period of 1, not 2π: multiply x, y, t and the viscosity by 6.28319"),
+        (
+            {"x": SQUARE, "y": SQUARE},
+            "x has a period of 1, not 2π: multiply x, y, t and the viscosity by 6.28319",
+        ),
         ({"x": grid(49)}, r"x has the shape \(49,\) where the flow has 48 points"),
         ({"x": grid(48)[::-1]}, "x must rise in equal steps"),
         ({"y": UNEVEN}, "y must rise in equal steps"),
         ({"x": np.linspace(0, 2 * np.pi, 48)}, "it is not periodic: .* apart"),
         ({"x": np.linspace(0, 2 * np.pi, 48), "y": grid(48)}, "one of x and y reaches the end"),
         ({"x": grid(48)[:, None] + grid(48)}, "x varies along both axes"),
-        ({"x": np.meshgrid(grid(48), grid(48))[0], "y": np.meshgrid(grid(48), grid(48))[0]}, "along the same axis"),
+        (
+            {"x": np.meshgrid(grid(48), grid(48))[0], "y": np.meshgrid(grid(48), grid(48))[0]},
+            "along the same axis",
+        ),
         ({"y": np.full(48, np.nan)}, "y is not a number or infinite at 48 of 48"),
     ],
 )
@@ -398,7 +470,9 @@ def test_what_has_divergence_is_projected_where_that_is_asked_for(tmp_path):
     path = save_npz(tmp_path / "flow", u=u + push[0], v=v + push[1])
     flow = load_flow(path, project=True)
     np.testing.assert_allclose([flow.u, flow.v], [u, v], atol=1e-14)
-    with pytest.raises(InputError, match="exchanged"):  # projecting would hide that it is another flow
+    with pytest.raises(
+        InputError, match="exchanged"
+    ):  # projecting would hide that it is another flow
         load_flow(save_npz(tmp_path / "turned", u=u.T, v=v.T), project=True)
     nearly = load_flow(save_npz(tmp_path / "nearly", u=u + 1e-3 * push[0], v=v))
     np.testing.assert_array_equal(nearly.u, u + 1e-3 * push[0])
@@ -406,7 +480,11 @@ def test_what_has_divergence_is_projected_where_that_is_asked_for(tmp_path):
 
 @pytest.mark.usefixtures("silent")
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32), peak=st.integers(1, 3), roll=st.tuples(st.integers(0, 40), st.integers(0, 40)))
+@given(
+    seed=st.integers(0, 2**32),
+    peak=st.integers(1, 3),
+    roll=st.tuples(st.integers(0, 40), st.integers(0, 40)),
+)
 def test_a_periodic_flow_is_never_taken_for_another(tmp_path_factory, seed, peak, roll):
     flow = random_flow(seed, 12 * peak + 2, 1.0, peak)
     u, v, w = (np.roll(a, roll, (0, 1)) for a in (flow.u, flow.v, flow.vorticity))
@@ -418,7 +496,9 @@ def test_a_periodic_flow_is_never_taken_for_another(tmp_path_factory, seed, peak
 
 def test_files_that_are_none_are_refused(tmp_path):
     path = save_npz(tmp_path / "flow", u=np.zeros((8, 8)), v=np.zeros((8, 8)))
-    with pytest.raises(InputError, match=r"flaw\.npz: there is no such file.*\.npz, \.mat, \.nc.*'flow\.npz'"):
+    with pytest.raises(
+        InputError, match=r"flaw\.npz: there is no such file.*\.npz, \.mat, \.nc.*'flow\.npz'"
+    ):
         load_flow(tmp_path / "flaw.npz")
     with pytest.raises(InputError, match="no such file"):
         load_flow(tmp_path)

@@ -16,7 +16,11 @@ TINY = sx.Recipe(sx.SPINN(rank=3, width=6, depth=1), points=4, precision="float6
 
 def problem(**derived):
     return sx.Problem(
-        sx.Box(x=(-1, 1), y=(0.5, 2)), lambda u, v: {"a": u.xx - v.y, "b": v.x}, [], fields=("u", "v"), derived=derived
+        sx.Box(x=(-1, 1), y=(0.5, 2)),
+        lambda u, v: {"a": u.xx - v.y, "b": v.x},
+        [],
+        fields=("u", "v"),
+        derived=derived,
     )
 
 
@@ -38,7 +42,13 @@ def test_what_is_no_formula_is_not_taken_for_one(function):
 
 
 def test_coefficients_that_were_found_are_numbers_in_it():
-    one = sx.Problem(sx.Box(x=(0, 1)), lambda u, k: u.xx - k, [], unknowns={"k": 1.0}, derived={"q": lambda u, k: k * u**2})
+    one = sx.Problem(
+        sx.Box(x=(0, 1)),
+        lambda u, k: u.xx - k,
+        [],
+        unknowns={"k": 1.0},
+        derived={"q": lambda u, k: k * u**2},
+    )
     found = formula_of(one, "q", {"k": 7.0})
     assert float(found([3.0 if key != "x" else 0.0 for key in found.inputs])) == 63
 
@@ -68,5 +78,12 @@ def test_formulas_are_kept_with_a_run_and_give_what_the_functions_gave(tmp_path)
     assert page["left_out"] == ["rest"]
     assert page["error"] < 1e-6
     slopes = loaded.d(x=1)(x=xs, y=ys)
-    assert set(slopes) == {"u", "v", "speed", "w", "ratio", "angle"}  # as before it was kept: plain values have no derivative
+    assert set(slopes) == {
+        "u",
+        "v",
+        "speed",
+        "w",
+        "ratio",
+        "angle",
+    }  # as before it was kept: plain values have no derivative
     np.testing.assert_allclose(slopes["speed"], solution.d(x=1)(x=xs, y=ys)["speed"], rtol=1e-10)

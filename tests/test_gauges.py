@@ -29,7 +29,15 @@ WALLS = [sx.Dirichlet(0, of="u"), sx.Dirichlet(0, of="v")]
     [
         (sx.Problem(PLANE, stokes, WALLS, fields=("u", "v", "p")), {"p": [()]}),
         (sx.Problem(FLOW, unsteady, WALLS, fields=("u", "v", "p")), {"p": [("t",)]}),
-        (sx.Problem(PLANE, stokes, [*WALLS, sx.Data([[0.5, 0.5]], [0.0], of="p")], fields=("u", "v", "p")), {}),
+        (
+            sx.Problem(
+                PLANE,
+                stokes,
+                [*WALLS, sx.Data([[0.5, 0.5]], [0.0], of="p")],
+                fields=("u", "v", "p"),
+            ),
+            {},
+        ),
         (sx.Problem(PLANE, lambda u: u.xx + u.yy, [sx.Neumann(0)]), {"u": [()]}),
         (sx.Problem(PLANE, lambda u: u.xx + u.yy, [sx.Robin(1.0, a=1.0, b=1.0)]), {}),
         (sx.Problem(PLANE, lambda u: u.xx + u.yy, [sx.Dirichlet(0, hard=True)]), {}),
@@ -46,7 +54,9 @@ def test_a_stream_function_is_known_up_to_a_function_of_time():
 
 
 def test_slopes_alone_do_not_need_a_value():
-    (term,) = {t.axis: t for t in sx.Problem(PLANE, lambda u: u.xx + u.yy, [sx.Neumann(0, on="x+")]).terms}.values()
+    (term,) = {
+        t.axis: t for t in sx.Problem(PLANE, lambda u: u.xx + u.yy, [sx.Neumann(0, on="x+")]).terms
+    }.values()
     assert term.needs == {(0, (1, 0))}
 
 
@@ -59,7 +69,11 @@ def test_slopes_on_all_walls_are_enough():
     def residual(u, x, y):
         return u.xx + u.yy + 85 * PI**2 * exact(x, y)
 
-    found = sx.solve(sx.Problem(PLANE, residual, [sx.Neumann(0)], name="insulated"), tolerance=1e-9, progress=False)
+    found = sx.solve(
+        sx.Problem(PLANE, residual, [sx.Neumann(0)], name="insulated"),
+        tolerance=1e-9,
+        progress=False,
+    )
     assert found.estimate <= 1e-9
     assert len(found.levels) > 1
     (sentence,) = found.advice
@@ -73,7 +87,9 @@ def test_slopes_on_all_walls_are_enough():
 
 def test_a_missing_start_is_still_named():
     """u_t = u_xx between insulated ends, from nowhere: more than a constant is open."""
-    problem = sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t - u.xx, [sx.Neumann(0)], name="from nowhere")
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t - u.xx, [sx.Neumann(0)], name="from nowhere"
+    )
     found = sx.solve(problem, progress=False)
     assert np.isinf(found.estimate)
     assert any("There is u_t, but no conditions along t" in sentence for sentence in found.advice)

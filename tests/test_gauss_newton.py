@@ -25,7 +25,11 @@ SMALL = sx.SPINN(rank=2, width=3, depth=2, body="mlp")
 
 
 def recipe(network=SMALL, points=4, optimiser=None, **options):
-    rule = {"optimiser": optimiser or sx.GaussNewton(), "sampler": sx.GaussLegendre(), "precision": "float64"}
+    rule = {
+        "optimiser": optimiser or sx.GaussNewton(),
+        "sampler": sx.GaussLegendre(),
+        "precision": "float64",
+    }
     return sx.Recipe(network, points, **(rule | options))
 
 
@@ -59,20 +63,30 @@ def test_the_normal_equations_are_those_of_the_dense_jacobian():
     found = eqx.filter_jit(lambda m: weight_equations(loss, m, places, {}))(model)
     left, jacobian, _ = dense(loss, model, places)
     assert found.value == pytest.approx(float(left @ left), rel=1e-12)
-    np.testing.assert_allclose(found.gradient, jacobian.T @ left, rtol=1e-9, atol=1e-12 * np.abs(found.gradient).max())
-    np.testing.assert_allclose(found.matrix, jacobian.T @ jacobian, rtol=1e-9, atol=1e-12 * np.abs(found.matrix).max())
+    np.testing.assert_allclose(
+        found.gradient, jacobian.T @ left, rtol=1e-9, atol=1e-12 * np.abs(found.gradient).max()
+    )
+    np.testing.assert_allclose(
+        found.matrix, jacobian.T @ jacobian, rtol=1e-9, atol=1e-12 * np.abs(found.matrix).max()
+    )
 
 
-@pytest.mark.parametrize("network", [SMALL, sx.PINN(width=3, depth=1, body="mlp")], ids=["spinn", "pinn"])
+@pytest.mark.parametrize(
+    "network", [SMALL, sx.PINN(width=3, depth=1, body="mlp")], ids=["spinn", "pinn"]
+)
 def test_the_loss_is_the_sum_of_the_squares_of_all_residuals(network):
     """Also where two faces are joined, whose residuals are half as many as their points."""
     joined = sx.Problem(
-        sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t + u * u.x, [sx.Initial(lambda x: x), sx.Periodic(hard=False, weight=3.0)]
+        sx.Box(t=(0, 1), x=(0, 1)),
+        lambda u: u.t + u * u.x,
+        [sx.Initial(lambda x: x), sx.Periodic(hard=False, weight=3.0)],
     )
     loss = Loss(joined, recipe(network))
     model = Model.build(joined, loss.recipe, jax.random.key(0))
     places = loss.draw(jax.random.key(1), jnp.array(0))
-    total, left = jax.jit(lambda: (loss.total(loss(model, places)), residuals(loss, model, places, {})))()
+    total, left = jax.jit(
+        lambda: (loss.total(loss(model, places)), residuals(loss, model, places, {}))
+    )()
     assert float(left @ left) == pytest.approx(float(total), rel=1e-12)
 
 
@@ -81,7 +95,9 @@ def on_points(network, points):
     trainer = Trainer(Loss(helmholtz(), recipe(network, points)))
     state = trainer.init(jax.random.key(0))
     places = trainer.loss.draw(jax.random.key(0), jnp.array(0))
-    return Residuals(trainer.loss, lambda p: trainer._value(p, places, {})[0], trainer.model, places, {}), state
+    return Residuals(
+        trainer.loss, lambda p: trainer._value(p, places, {})[0], trainer.model, places, {}
+    ), state
 
 
 def test_conjugate_gradients_take_the_step_that_the_matrix_gives():
@@ -91,7 +107,9 @@ def test_conjugate_gradients_take_the_step_that_the_matrix_gives():
     direct = -np.linalg.solve(matrix.matrix + damping * np.eye(len(state.model)), matrix.gradient)
 
     def stepped(params):
-        _, solved = by_conjugate_gradients(lambda step: objective.left(params + step), params, state.optimiser.number, 2_000)
+        _, solved = by_conjugate_gradients(
+            lambda step: objective.left(params + step), params, state.optimiser.number, 2_000
+        )
         return solved(damping)
 
     step, gain = jax.jit(stepped)(state.model)
@@ -122,7 +140,9 @@ class Equations:
 
     def normal(self, params):
         jacobian = jax.jacfwd(self.left)(params)
-        return SimpleNamespace(matrix=jacobian.T @ jacobian, gradient=jacobian.T @ self.left(params))
+        return SimpleNamespace(
+            matrix=jacobian.T @ jacobian, gradient=jacobian.T @ self.left(params)
+        )
 
 
 @pytest.mark.parametrize("separable", [True, False], ids=["matrix", "conjugate gradients"])
@@ -157,20 +177,30 @@ def test_fewer_steps_than_l_bfgs():
         def step(carry, _):
             return search.update(*carry, objective), None
 
-        return float(jax.jit(lambda *carry: jax.lax.scan(step, carry, None, length=steps)[0])(state.model, start)[1].value)
+        return float(
+            jax.jit(lambda *carry: jax.lax.scan(step, carry, None, length=steps)[0])(
+                state.model, start
+            )[1].value
+        )
 
     assert after(sx.GaussNewton(), 60) < 1e-6
     assert after(sx.LBFGS(), 600) > 1e-3
 
 
 def test_a_pointwise_network_by_conjugate_gradients():
-    found = sx.solve(decay(), recipe(sx.PINN(width=6, depth=1, body="mlp"), 12, sx.GaussNewton(40)), progress=False)
+    found = sx.solve(
+        decay(),
+        recipe(sx.PINN(width=6, depth=1, body="mlp"), 12, sx.GaussNewton(40)),
+        progress=False,
+    )
     assert found.best_loss < 1e-5
 
 
 @pytest.mark.parametrize("most", [3_000, 0], ids=["matrix", "conjugate gradients"])
 def test_a_run_that_was_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch, most):
-    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr(
+        "separax.solving.session.LAUNCH_SECONDS", 0.0
+    )  # launches as short as they get
     how = recipe(points=12, optimiser=sx.GaussNewton(12, most))
 
     def ctrl_c(step, **_):
@@ -200,7 +230,10 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch, mos
         (lambda: sx.GaussNewton(most=-1), "GaussNewton: most"),
         (lambda: sx.GaussNewton(iterations=0), "GaussNewton: iterations"),
         (lambda: sx.GaussNewton(tries=1.5), "GaussNewton: tries"),
-        (lambda: recipe(precision="float32"), "GaussNewton works in float64, got precision='float32': write precision='float64'"),
+        (
+            lambda: recipe(precision="float32"),
+            "GaussNewton works in float64, got precision='float32': write precision='float64'",
+        ),
     ],
 )
 def test_bad_input(make, words):
@@ -210,5 +243,7 @@ def test_bad_input(make, words):
 
 def test_a_matrix_that_would_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("separax.core.memory.available", lambda: 1_000)
-    with pytest.raises(sx.InputError, match=r"GaussNewton: the matrix of .* weights would need .* most=0"):
+    with pytest.raises(
+        sx.InputError, match=r"GaussNewton: the matrix of .* weights would need .* most=0"
+    ):
         sx.solve(decay(), recipe())

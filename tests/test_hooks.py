@@ -12,7 +12,9 @@ HOW = sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, steps=200)
 
 
 def decay(**options):
-    return sx.Problem(sx.Box(t=(0, 1)), lambda u: u.t + 2 * u, [sx.Initial(1.0)], name="decay", **options)
+    return sx.Problem(
+        sx.Box(t=(0, 1)), lambda u: u.t + 2 * u, [sx.Initial(1.0)], name="decay", **options
+    )
 
 
 class Seen:
@@ -37,7 +39,13 @@ class OnlyEnd:
 @pytest.mark.parametrize("windows", [1, 2])
 def test_hooks_are_told_of_start_updates_and_end(windows):
     seen, end, plain = Seen(), OnlyEnd(), []
-    solution = sx.solve(decay(), HOW, windows=windows, callback=[seen, end, lambda **now: plain.append(now)], progress=False)
+    solution = sx.solve(
+        decay(),
+        HOW,
+        windows=windows,
+        callback=[seen, end, lambda **now: plain.append(now)],
+        progress=False,
+    )
     (start, *updates, last) = seen.said
     assert start[0] == "start"
     assert start[1]["problem"] == "decay"
@@ -54,7 +62,12 @@ def test_hooks_are_told_of_start_updates_and_end(windows):
 def test_the_end_of_a_run_that_diverged_is_told():
     end = OnlyEnd()
     with pytest.raises(sx.Diverged) as error:
-        sx.solve(sx.Problem(sx.Box(t=(0, 1)), lambda u: np.log(-1 - u**2) + u.t), HOW, callback=end, progress=False)
+        sx.solve(
+            sx.Problem(sx.Box(t=(0, 1)), lambda u: np.log(-1 - u**2) + u.t),
+            HOW,
+            callback=end,
+            progress=False,
+        )
     assert end.solution is error.value.solution
 
 
@@ -67,7 +80,10 @@ def test_the_end_of_a_solve_without_a_recipe_is_told_of_what_is_kept(tmp_path):
 
 @pytest.mark.parametrize("callback", [3, [print, "mine"], sx.TensorBoard])
 def test_what_is_no_callback_is_refused(callback):
-    with pytest.raises(sx.InputError, match="callback must be a function of step, steps, loss, error and rate, or an object"):
+    with pytest.raises(
+        sx.InputError,
+        match="callback must be a function of step, steps, loss, error and rate, or an object",
+    ):
         sx.solve(decay(), HOW, callback=callback)
 
 
@@ -76,7 +92,12 @@ def test_tensorboard_files_hold_the_losses(tmp_path):
     from tensorboardX.proto.event_pb2 import Event
 
     seen = Seen()
-    sx.solve(decay(reference=lambda t: jnp.exp(-2 * t)), HOW, callback=[seen, sx.TensorBoard(tmp_path)], progress=False)
+    sx.solve(
+        decay(reference=lambda t: jnp.exp(-2 * t)),
+        HOW,
+        callback=[seen, sx.TensorBoard(tmp_path)],
+        progress=False,
+    )
     (path,) = tmp_path.iterdir()
     data, found = path.read_bytes(), {}
     while data:  # length, checksum, event, checksum

@@ -14,12 +14,7 @@ ROOMS = (
 )  # fmt: skip
 DOORS = {"__init__", "__main__", "rank", "flows"}  # what may lie beside the rooms
 # a method that hands on to a room below imports it when it is called
-LATE = {
-    ("domain", "output"),
-    ("equations", "output"),
-    ("solution", "output"),
-    ("solution", "runs"),
-}
+LATE = {("domain", "output"), ("equations", "output"), ("solution", "output"), ("solution", "runs")}
 
 
 def modules() -> list[Path]:
@@ -54,7 +49,9 @@ def private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__")
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if room(p) in ROOMS], ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if room(p) in ROOMS], ids=lambda p: str(p.relative_to(PACKAGE))
+)
 def test_a_module_imports_only_from_its_own_room_and_from_rooms_above(path):
     for node, late in imports(ast.parse(path.read_text())):
         there = target(path, node)
@@ -63,20 +60,30 @@ def test_a_module_imports_only_from_its_own_room_and_from_rooms_above(path):
         if own == other:
             continue
         above = ROOMS.index(other) < ROOMS.index(own)
-        assert above or (late and (own, other) in LATE), f"line {node.lineno}: {own} imports from {other}, which lies below"
-        assert len(there) == 1, f"line {node.lineno}: import through the door: from ..{other} import …"
+        assert above or (late and (own, other) in LATE), (
+            f"line {node.lineno}: {own} imports from {other}, which lies below"
+        )
+        assert len(there) == 1, (
+            f"line {node.lineno}: import through the door: from ..{other} import …"
+        )
         hidden = [alias.name for alias in node.names if private(alias.name)]
         assert not hidden, f"line {node.lineno}: {hidden} of {other} is private"
 
 
 def test_the_top_level_holds_the_rooms_and_the_public_face_alone():
     assert {p.stem for p in PACKAGE.glob("*.py")} == DOORS
-    assert {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(ROOMS)
+    assert {p.name for p in PACKAGE.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(
+        ROOMS
+    )
 
 
 @pytest.mark.parametrize("name", ROOMS)
 def test_a_door_exports_what_it_imports(name):
     tree = ast.parse((PACKAGE / name / "__init__.py").read_text())
     brought = {alias.asname or alias.name for node, _ in imports(tree) for alias in node.names}
-    said = [ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"]
+    said = [
+        ast.literal_eval(n.value)
+        for n in tree.body
+        if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"
+    ]
     assert brought == set(said[0] if said else [])

@@ -40,7 +40,9 @@ def assert_close(found, expected, relative=1e-12):
     """Order by order, relative to the largest value of that order."""
     assert found.shape == expected.shape
     for ours, theirs in zip(found, expected):
-        np.testing.assert_allclose(ours, theirs, rtol=relative, atol=relative * max(np.max(np.abs(theirs)), 1e-300))
+        np.testing.assert_allclose(
+            ours, theirs, rtol=relative, atol=relative * max(np.max(np.abs(theirs)), 1e-300)
+        )
 
 
 def random_jet(order, points=5, features=3, seed=0):
@@ -84,7 +86,9 @@ def test_an_activation_of_any_jet_is_differentiated_by_the_chain_rule(name, orde
     """tanh s and sin s for s with arbitrary Taylor coefficients."""
     jet, function = random_jet(order)
     found = jax.jit(lambda jet: derivatives(activated(name, jet)))(jet)
-    assert_close(found.reshape(order + 1, -1), at_zero(lambda h: getattr(jnp, name)(function(h)), order))
+    assert_close(
+        found.reshape(order + 1, -1), at_zero(lambda h: getattr(jnp, name)(function(h)), order)
+    )
 
 
 def test_an_activation_to_order_six():
@@ -105,7 +109,9 @@ def test_tanh_is_flat_and_finite_where_it_saturates():
 @pytest.mark.parametrize("order", ORDERS)
 def test_products_follow_the_product_rule(order):
     (a, f), (b, g) = random_jet(order, seed=1), random_jet(order, seed=2)
-    assert_close(derivatives(multiply(a, b)).reshape(order + 1, -1), at_zero(lambda h: f(h) * g(h), order))
+    assert_close(
+        derivatives(multiply(a, b)).reshape(order + 1, -1), at_zero(lambda h: f(h) * g(h), order)
+    )
 
 
 def test_the_features_of_a_product_broadcast():
@@ -119,13 +125,18 @@ def test_a_dense_layer_is_linear_and_its_bias_has_no_derivative(order):
     rng = np.random.default_rng(3)
     weight, bias = jnp.asarray(rng.standard_normal((3, 4))), jnp.asarray(rng.standard_normal(4))
     found = derivatives(dense(jet, weight, bias))
-    assert_close(found.reshape(order + 1, -1), at_zero(lambda h: function(h) @ weight + bias, order))
+    assert_close(
+        found.reshape(order + 1, -1), at_zero(lambda h: function(h) @ weight + bias, order)
+    )
 
 
 def test_a_dense_layer_over_a_batch_is_one_layer_each():
     rng = np.random.default_rng(4)
     jet = jnp.asarray(rng.standard_normal((2, 3, 5, 4)))
-    weight, bias = jnp.asarray(rng.standard_normal((2, 4, 6))), jnp.asarray(rng.standard_normal((2, 6)))
+    weight, bias = (
+        jnp.asarray(rng.standard_normal((2, 4, 6))),
+        jnp.asarray(rng.standard_normal((2, 6))),
+    )
     found = dense(jet, weight, bias)
     assert found.shape == (2, 3, 5, 6)
     for i in range(2):
@@ -136,7 +147,12 @@ def test_a_dense_layer_over_a_batch_is_one_layer_each():
 @pytest.mark.parametrize("coefficients", [(2.0,), (0.0, 1.0), (0.5, 0.5), (1.0, 0.0, -1.0), CUBIC])
 def test_polynomials(coefficients, order):
     found = jax.jit(lambda x: derivatives(polynomial(x, coefficients, order)))(POINTS)
-    assert_close(found, nested(lambda x: sum(c * x**k for k, c in enumerate(coefficients))[None] + 0 * x, POINTS, order))
+    assert_close(
+        found,
+        nested(
+            lambda x: sum(c * x**k for k, c in enumerate(coefficients))[None] + 0 * x, POINTS, order
+        ),
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -169,7 +185,9 @@ def test_a_constant_has_no_derivatives():
 
 def test_coefficients_become_derivatives_by_factorials():
     jet = jnp.ones((MAX_ORDER + 1, 1, 1))
-    np.testing.assert_array_equal(derivatives(jet).ravel(), [math.factorial(k) for k in range(MAX_ORDER + 1)])
+    np.testing.assert_array_equal(
+        derivatives(jet).ravel(), [math.factorial(k) for k in range(MAX_ORDER + 1)]
+    )
 
 
 def test_the_highest_order_of_all():
@@ -186,9 +204,20 @@ def test_jets_keep_the_precision_they_are_given():
 
     def made(x):
         both = polynomial(x, CUBIC, 2), fourier(x, 2.0, 2, 2)
-        return [(jet, activated("tanh", jet), activated("sin", jet), multiply(jet, jet), derivatives(jet)) for jet in both]
+        return [
+            (
+                jet,
+                activated("tanh", jet),
+                activated("sin", jet),
+                multiply(jet, jet),
+                derivatives(jet),
+            )
+            for jet in both
+        ]
 
-    assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(made, x))} == {jnp.dtype("float32")}
+    assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(made, x))} == {
+        jnp.dtype("float32")
+    }
 
 
 # --- whole bodies ---------------------------------------------------------------------------------------------------
@@ -196,13 +225,16 @@ def test_jets_keep_the_precision_they_are_given():
 
 def random_layer(rng, inputs, outputs):
     return Layer(
-        jnp.asarray(rng.standard_normal((inputs, outputs)) / np.sqrt(inputs)), jnp.asarray(0.3 * rng.standard_normal(outputs))
+        jnp.asarray(rng.standard_normal((inputs, outputs)) / np.sqrt(inputs)),
+        jnp.asarray(0.3 * rng.standard_normal(outputs)),
     )
 
 
 def mlp(rng, activation):
     """A body, and the same network written plainly for one number."""
-    body = MLP((random_layer(rng, 1, 6), random_layer(rng, 6, 6)), random_layer(rng, 6, 3), activation)
+    body = MLP(
+        (random_layer(rng, 1, 6), random_layer(rng, 6, 6)), random_layer(rng, 6, 3), activation
+    )
 
     def forward(x):
         h = x[None]
@@ -234,19 +266,26 @@ def modified_mlp(rng, activation, depth=2):
 def test_a_body_takes_jets_to_the_derivatives_of_the_plain_network(make, activation):
     body, forward = make(np.random.default_rng(5), activation)
     found = jax.jit(lambda x: derivatives(through(body, polynomial(x, (0.0, 1.0), 4))))(POINTS)
-    assert_close(found, nested(forward, POINTS, 4), 1e-11)  # fourth derivatives are sums of hundreds of products
+    assert_close(
+        found, nested(forward, POINTS, 4), 1e-11
+    )  # fourth derivatives are sums of hundreds of products
 
 
 def test_a_body_to_order_six():
     body, forward = modified_mlp(np.random.default_rng(6), "tanh", depth=1)
     found = jax.jit(lambda x: derivatives(through(body, polynomial(x, (0.0, 1.0), 6))))(POINTS[:2])
-    assert_close(found, nested(forward, POINTS[:2], 6), 1e-10)  # sixth derivatives are sums of thousands
+    assert_close(
+        found, nested(forward, POINTS[:2], 6), 1e-10
+    )  # sixth derivatives are sums of thousands
 
 
 @pytest.mark.parametrize("make", [mlp, modified_mlp])
 def test_a_lower_order_is_the_beginning_of_a_higher_one(make):
     body, _ = make(np.random.default_rng(7), "tanh")
-    low, high = (jax.jit(lambda x, order=order: through(body, polynomial(x, (0.0, 1.0), order)))(POINTS) for order in (2, 4))
+    low, high = (
+        jax.jit(lambda x, order=order: through(body, polynomial(x, (0.0, 1.0), order)))(POINTS)
+        for order in (2, 4)
+    )
     assert_close(low, high[:3])
 
 
@@ -257,7 +296,10 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
     """There it is added up in parts. Beside it what a product and a sum, differentiated as they are, would give. Orders lie along `axis`."""
     rng = np.random.default_rng(0)
     jet = jnp.asarray(rng.normal(size=(2, 3, points, inputs)))
-    weight, bias = jnp.asarray(rng.normal(size=(2, inputs, 4))), jnp.asarray(rng.normal(size=(2, 4)))
+    weight, bias = (
+        jnp.asarray(rng.normal(size=(2, inputs, 4))),
+        jnp.asarray(rng.normal(size=(2, 4))),
+    )
     back = jnp.asarray(rng.normal(size=(2, 3, points, 4)))
 
     def plain(jet, weight, bias):
@@ -272,11 +314,18 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
 
     expected = gradients(plain)
     for platform in ("cpu", "gpu"):
-        monkeypatch.setattr("separax.networks.dense.default_device", lambda platform=platform: SimpleNamespace(platform=platform))
-        np.testing.assert_allclose(turned(jet, weight, bias), plain(jet, weight, bias), rtol=1e-11, atol=1e-11)
+        monkeypatch.setattr(
+            "separax.networks.dense.default_device",
+            lambda platform=platform: SimpleNamespace(platform=platform),
+        )
+        np.testing.assert_allclose(
+            turned(jet, weight, bias), plain(jet, weight, bias), rtol=1e-11, atol=1e-11
+        )
         for one, other in zip(gradients(turned), expected):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
-    in_parts = f"f64[2,{3 * points // 128},{inputs},4]" in str(jax.make_jaxpr(lambda: gradients(turned))())
+    in_parts = f"f64[2,{3 * points // 128},{inputs},4]" in str(
+        jax.make_jaxpr(lambda: gradients(turned))()
+    )
     assert in_parts == (inputs > 1 and points >= 128)
 
 

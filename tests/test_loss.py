@@ -42,7 +42,11 @@ def recipe(network=TINY, **options):
 def build(problem, how, loss=Loss, seed=0):
     """A loss, a model and one draw of points."""
     found = loss(problem, how)
-    return found, Model.build(problem, how, jax.random.key(seed)), found.draw(jax.random.key(7), jnp.array(0))
+    return (
+        found,
+        Model.build(problem, how, jax.random.key(seed)),
+        found.draw(jax.random.key(7), jnp.array(0)),
+    )
 
 
 def values_and_gradients(problem, how, loss=Loss):
@@ -53,7 +57,9 @@ def values_and_gradients(problem, how, loss=Loss):
         return found.total(terms), terms
 
     (_, terms), gradient = eqx.filter_jit(eqx.filter_value_and_grad(total, has_aux=True))(model)
-    return np.asarray(terms, np.float64), [np.asarray(g, np.float64) for g in jax.tree.leaves(gradient)]
+    return np.asarray(terms, np.float64), [
+        np.asarray(g, np.float64) for g in jax.tree.leaves(gradient)
+    ]
 
 
 def agree(one, other, rtol):
@@ -70,7 +76,11 @@ def test_constants_of_double_precision_leave_a_single_run_single(network):
     problem = sx.Problem(
         STRIP,
         lambda u, x: u.t * u.value * two - u.xx,
-        [sx.Initial(lambda x: two * x), sx.Dirichlet(0, of=lambda u: two * u.value**2), sx.Robin(1.0, a=two, b=1, on="x+")],
+        [
+            sx.Initial(lambda x: two * x),
+            sx.Dirichlet(0, of=lambda u: two * u.value**2),
+            sx.Robin(1.0, a=two, b=1, on="x+"),
+        ],
     )
     loss, model, places = build(problem, recipe(network))
     assert loss(model, places).dtype == jnp.float32
@@ -143,7 +153,9 @@ def test_gauss_legendre_weighs_jumps_too(network):
 
 def test_scattered_points_fill_the_box_and_its_faces():
     problem = sx.Problem(STRIP, lambda u: u, [sx.Dirichlet(0), sx.Initial(0)])
-    _, (inside, sides, start) = exact_terms(problem, recipe(POINTWISE, points=(20, 30), precision="float64"), [[(1.0, one, one)]])
+    _, (inside, sides, start) = exact_terms(
+        problem, recipe(POINTWISE, points=(20, 30), precision="float64"), [[(1.0, one, one)]]
+    )
     assert inside.shape == (600,)
     t, x = (np.asarray(c) for c in inside.coordinates)
     assert len(np.unique(t)) == len(np.unique(x)) == 600
@@ -157,8 +169,12 @@ def test_scattered_points_fill_the_box_and_its_faces():
 
 def test_scattered_terms_are_means_over_the_drawn_points():
     problem = sx.Problem(STRIP, lambda u: u.t - u.xx, hand_conditions())
-    terms, places = exact_terms(problem, recipe(POINTWISE, precision="float64"), [[(1.0, power(1), power(2))]])
-    inside, start, sides, upper, _ = ({a: np.asarray(c) for a, c in place.arrays().items()} for place in places)
+    terms, places = exact_terms(
+        problem, recipe(POINTWISE, precision="float64"), [[(1.0, power(1), power(2))]]
+    )
+    inside, start, sides, upper, _ = (
+        {a: np.asarray(c) for a, c in place.arrays().items()} for place in places
+    )
     data = by_hand(0.0, 0.0, float)["data"]
     lower, higher = np.split(sides["t"], 2)
     expected = {
@@ -183,8 +199,13 @@ def test_the_total_is_weighted():
     problem = sx.Problem(STRIP, lambda u: u.t - u.xx, hand_conditions())
     loss = Loss(problem, recipe(weights={"dirichlet": 2.0, "residual": 0.5}, emphasis=1.0))
     assert loss.names == ("residual", "initial", "dirichlet", "neumann", "data")
-    assert float(loss.total(jnp.array([1.0, 10.0, 100.0, 1000.0, 10000.0]))) == 0.5 + 10 + 600 + 1000 + 10000
-    stressed = Loss(problem, recipe(emphasis=7.0))  # every condition, but neither residuals nor measured data
+    assert (
+        float(loss.total(jnp.array([1.0, 10.0, 100.0, 1000.0, 10000.0])))
+        == 0.5 + 10 + 600 + 1000 + 10000
+    )
+    stressed = Loss(
+        problem, recipe(emphasis=7.0)
+    )  # every condition, but neither residuals nor measured data
     np.testing.assert_allclose(stressed.weights, [1, 7, 21, 7, 1])
 
 
@@ -208,7 +229,13 @@ def linear_equations():
         return {"first": u.t - v.x + jnp.tanh(x), "second": v.t - u.x}
 
     def drift(u, t, x, y):
-        return u.t - (1 + x**2) * u.xx + jnp.sin(y) * u.y + t * (u.x - jnp.cos(x)) + 3 * y * (2 - x * t)
+        return (
+            u.t
+            - (1 + x**2) * u.xx
+            + jnp.sin(y) * u.y
+            + t * (u.x - jnp.cos(x))
+            + 3 * y * (2 - x * t)
+        )
 
     def only_varying(u, k, x):
         return jnp.exp(-k * x) * (u.t + k * u)
@@ -216,7 +243,16 @@ def linear_equations():
     def square_and_drift(u, x):
         return u * u.x + u.t - jnp.cosh(x) * u.xx
 
-    return [wave_equation, sum_of_angles, no_source, coefficient, system, drift, only_varying, square_and_drift]
+    return [
+        wave_equation,
+        sum_of_angles,
+        no_source,
+        coefficient,
+        system,
+        drift,
+        only_varying,
+        square_and_drift,
+    ]
 
 
 def linear_problem(equation):
@@ -282,9 +318,21 @@ def paper_problems():
     def klein_gordon(u, t, x, y):
         return u.tt - u.xx - u.yy + u**2 - x * jnp.cos(t) * y
 
-    yield sx.Problem(CUBE, klein_gordon, [sx.Initial(0, of=lambda u: u.t), sx.Dirichlet(lambda t: t, on="x")])
-    pair = [sx.Dirichlet(0, of=lambda u: u, hard=True), sx.Neumann(1, of=lambda v: v), sx.Periodic(on="t")]
-    yield sx.Problem(STRIP, lambda u, v: {"a": u.t - v.x, "b": v.t + u * v.x}, pair, fields=("u", "v"), name="pair")
+    yield sx.Problem(
+        CUBE, klein_gordon, [sx.Initial(0, of=lambda u: u.t), sx.Dirichlet(lambda t: t, on="x")]
+    )
+    pair = [
+        sx.Dirichlet(0, of=lambda u: u, hard=True),
+        sx.Neumann(1, of=lambda v: v),
+        sx.Periodic(on="t"),
+    ]
+    yield sx.Problem(
+        STRIP,
+        lambda u, v: {"a": u.t - v.x, "b": v.t + u * v.x},
+        pair,
+        fields=("u", "v"),
+        name="pair",
+    )
     yield sx.Problem(sx.Box(t=(0, 2)), lambda u: u.tt + u**3, [sx.Initial(1)], name="oscillator")
 
 
@@ -310,7 +358,11 @@ def values(problem, network, of=None, **coordinates):
 @NETWORKS
 def test_zero_is_built_in_exactly(network):
     box = sx.Box(t=(0, 1), x=(-1, 3), y=(2, 5))
-    problem = sx.Problem(box, lambda u: u.t - u.xx, [sx.Dirichlet(0, on=["x", "y+"], hard=True), sx.Initial(0, hard=True)])
+    problem = sx.Problem(
+        box,
+        lambda u: u.t - u.xx,
+        [sx.Dirichlet(0, on=["x", "y+"], hard=True), sx.Initial(0, hard=True)],
+    )
     inside = np.linspace(0.1, 0.9, 4)
     at = {"t": inside, "x": -1 + 4 * inside, "y": 2 + 3 * inside}
     for face in ({"x": -1.0}, {"x": 3.0}, {"y": 5.0}, {"t": 0.0}):
@@ -333,7 +385,9 @@ def test_periodicity_is_built_in_exactly(network):
 @NETWORKS
 def test_zero_of_one_field_leaves_the_other_free(network):
     box = sx.Box(x=(0, 1), y=(0, 1))
-    problem = sx.Problem(box, lambda u, v: u.x - v.y, [sx.Dirichlet(0, of=lambda v: v, hard=True)], fields=("u", "v"))
+    problem = sx.Problem(
+        box, lambda u, v: u.x - v.y, [sx.Dirichlet(0, of=lambda v: v, hard=True)], fields=("u", "v")
+    )
     ys = np.linspace(0.1, 0.8, 5)
     np.testing.assert_allclose(values(problem, network, lambda v: v, x=0.0, y=ys), 0, atol=1e-15)
     assert np.min(np.abs(values(problem, network, lambda u: u, x=0.0, y=ys))) > 1e-6
@@ -345,8 +399,14 @@ def test_zero_of_one_field_leaves_the_other_free(network):
 @NETWORKS
 def test_gradients_are_slopes(network):
     """Along a random direction, against a central difference, the unknown coefficient included."""
-    conditions = [sx.Initial(lambda x, k: jnp.sin(k * x)), sx.Neumann(0), sx.Data([[0.5, 0.5]], [1.0])]
-    problem = sx.Problem(STRIP, lambda u, k, x: u.t - k * u.xx + u**3 - x, conditions, unknowns={"k": 0.5})
+    conditions = [
+        sx.Initial(lambda x, k: jnp.sin(k * x)),
+        sx.Neumann(0),
+        sx.Data([[0.5, 0.5]], [1.0]),
+    ]
+    problem = sx.Problem(
+        STRIP, lambda u, k, x: u.t - k * u.xx + u**3 - x, conditions, unknowns={"k": 0.5}
+    )
     loss, model, places = build(problem, recipe(network, precision="float64"))
     params, static = eqx.partition(model, eqx.is_array)
 
@@ -356,10 +416,17 @@ def test_gradients_are_slopes(network):
 
     leaves, structure = jax.tree.flatten(params)
     keys = jax.random.split(jax.random.key(5), len(leaves))
-    direction = jax.tree.unflatten(structure, [jax.random.normal(k, p.shape, p.dtype) for k, p in zip(keys, leaves)])
-    slope = sum(jnp.sum(g * d) for g, d in zip(jax.tree.leaves(jax.grad(total)(params)), jax.tree.leaves(direction)))
+    direction = jax.tree.unflatten(
+        structure, [jax.random.normal(k, p.shape, p.dtype) for k, p in zip(keys, leaves)]
+    )
+    slope = sum(
+        jnp.sum(g * d)
+        for g, d in zip(jax.tree.leaves(jax.grad(total)(params)), jax.tree.leaves(direction))
+    )
     step = 1e-5
-    ahead, behind = (total(jax.tree.map(lambda p, d, s=s: p + s * step * d, params, direction)) for s in (1, -1))
+    ahead, behind = (
+        total(jax.tree.map(lambda p, d, s=s: p + s * step * d, params, direction)) for s in (1, -1)
+    )
     assert float(slope) == pytest.approx(float((ahead - behind) / (2 * step)), rel=1e-6)
 
 
@@ -372,9 +439,15 @@ def test_growth_is_seen_by_every_term():
         sx.Robin(0, 2, 1, on="x-"),
     ]
     problem = sx.Problem(STRIP, lambda u: u.t - u.x / 2, conditions)
-    terms, _ = exact_terms(problem, recipe(precision="float64"), [[(1.0, growth(1.0), growth(2.0))]])
+    terms, _ = exact_terms(
+        problem, recipe(precision="float64"), [[(1.0, growth(1.0), growth(2.0))]]
+    )
     assert terms == pytest.approx(dict.fromkeys(problem.names, 0.0), abs=1e-22)
-    wrong, _ = exact_terms(problem, recipe(precision="float64"), [[(1.0, growth(1.0), growth(2.0)), (1e-3, wave(1.0), one)]])
+    wrong, _ = exact_terms(
+        problem,
+        recipe(precision="float64"),
+        [[(1.0, growth(1.0), growth(2.0)), (1e-3, wave(1.0), one)]],
+    )
     assert min(wrong.values()) < 1e-20 < wrong["residual"]
 
 
@@ -415,8 +488,12 @@ def unknown_coefficient(u, c):
 def test_quadratic_residuals_have_the_same_square_without_a_lattice(residual, sampler):
     fields = ("u", "v") if residual is coupled else ("u",)
     unknowns = {"c": 0.7} if residual is unknown_coefficient else {}
-    problem = sx.Problem(sx.Box(t=(0, 1), x=(-1, 1), y=(0, 3)), residual, fields=fields, unknowns=unknowns)
-    how = recipe(sx.SPINN(rank=3, width=16, depth=2), points={"t": 30, "x": 40, "y": 50}, sampler=sampler)
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(-1, 1), y=(0, 3)), residual, fields=fields, unknowns=unknowns
+    )
+    how = recipe(
+        sx.SPINN(rank=3, width=16, depth=2), points={"t": 30, "x": 40, "y": 50}, sampler=sampler
+    )
     loss, model, places = build(problem, how)
     arrays, static = eqx.partition(model, eqx.is_array)
     params, unravel = ravel_pytree(arrays)
@@ -426,7 +503,10 @@ def test_quadratic_residuals_have_the_same_square_without_a_lattice(residual, sa
 
     inside = loss.sources(model.network, places)[0]
     for name, expression in problem.expressions(inside, places[0].arrays(), model.unknowns).items():
-        assert loss._factors(name, expression, inside, places[0], Inputs(model.unknowns, {})) is not None
+        assert (
+            loss._factors(name, expression, inside, places[0], Inputs(model.unknowns, {}))
+            is not None
+        )
     plain = LatticeLoss(problem, how)
     quick, slow = terms(loss)(params), terms(plain)(params)
     assert quick.dtype == jnp.float32
@@ -444,7 +524,9 @@ def test_a_quadratic_residual_makes_no_lattice():
 
 
 def test_a_cubic_residual_keeps_the_lattice():
-    problem = sx.Problem(sx.Box(t=(0, 1), x=(-1, 1), y=(0, 3)), lambda u: u.t - u.xx - u**3 + u * u * u)
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(-1, 1), y=(0, 3)), lambda u: u.t - u.xx - u**3 + u * u * u
+    )
     loss, model, places = build(problem, recipe(points=16))
     (source,) = loss.sources(model.network, places)
     (expression,) = problem.expressions(source, places[0].arrays(), {}).values()
@@ -470,15 +552,22 @@ def short_conditions():
 
 
 def with_condition(condition, fields=("u",)):
-    return sx.Problem(CUBE, lambda u, k: u.t - k * u.xx, [condition], fields=fields, unknowns={"k": 0.7})
+    return sx.Problem(
+        CUBE, lambda u, k: u.t - k * u.xx, [condition], fields=fields, unknowns={"k": 0.7}
+    )
 
 
 @pytest.mark.parametrize("sampler", [sx.Uniform(), sx.GaussLegendre()], ids=["uniform", "gauss"])
 @pytest.mark.parametrize("name", short_conditions())
 def test_linear_conditions_need_no_lattice(name, sampler):
-    problem, how = with_condition(short_conditions()[name]), recipe(points=(14, 16, 18), sampler=sampler)
+    problem, how = (
+        with_condition(short_conditions()[name]),
+        recipe(points=(14, 16, 18), sampler=sampler),
+    )
     loss, model, places = build(problem, how)
-    for term, place, source in zip(problem.terms, places[1:], loss.sources(model.network, places)[1:]):
+    for term, place, source in zip(
+        problem.terms, places[1:], loss.sources(model.network, places)[1:]
+    ):
         assert loss._squares(term, place, source, Inputs(model.unknowns, {})) is not None
     short = values_and_gradients(problem, how)
     assert short[0].dtype == np.float64
@@ -494,7 +583,10 @@ def test_linear_conditions_need_no_lattice(name, sampler):
         sx.Initial(0, of=lambda u, x: x * u),
         sx.Initial(0, of=lambda u, x: u + x),
         sx.Initial(0, of=lambda u: jnp.sin(u.value)),
-        sx.Initial(np.outer([1.0, 2.0, 4.0], [1.0, 3.0, 5.0, 0.0]), lattice={"x": [-1.0, 0.0, 1.0], "y": [0.0, 0.5, 1.0, 2.0]}),
+        sx.Initial(
+            np.outer([1.0, 2.0, 4.0], [1.0, 3.0, 5.0, 0.0]),
+            lattice={"x": [-1.0, 0.0, 1.0], "y": [0.0, 0.5, 1.0, 2.0]},
+        ),
     ],
     ids=["target", "square", "coefficient", "offset", "values", "array"],
 )
@@ -509,10 +601,16 @@ def test_other_conditions_keep_the_lattice(condition):
 
 def test_a_term_on_several_faces_of_a_large_network_keeps_the_lattice():
     """Where the sum is long against the face, a Gram matrix is the longer way."""
-    problem, how = with_condition(sx.Dirichlet(0, hard=False)), recipe(sx.SPINN(rank=256, width=8, depth=1), points=5)
+    problem, how = (
+        with_condition(sx.Dirichlet(0, hard=False)),
+        recipe(sx.SPINN(rank=256, width=8, depth=1), points=5),
+    )
     loss, model, places = build(problem, how)
     sources = loss.sources(model.network, places)
-    assert all(loss._squares(*each, Inputs(model.unknowns, {})) is None for each in zip(problem.terms, places[1:], sources[1:]))
+    assert all(
+        loss._squares(*each, Inputs(model.unknowns, {})) is None
+        for each in zip(problem.terms, places[1:], sources[1:])
+    )
 
 
 def products_of_a_step(problem, precision):
@@ -523,13 +621,22 @@ def products_of_a_step(problem, precision):
         state = trainer.init(jax.random.key(0))
 
         def value(params):
-            return trainer._value(params, trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32)), {})[0]
+            return trainer._value(
+                params, trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32)), {}
+            )[0]
 
         found, waiting = set(), [jax.make_jaxpr(jax.grad(value))(state.model).jaxpr]
     while waiting:
         for equation in waiting.pop().eqns:
-            waiting += [getattr(p, "jaxpr", p) for p in equation.params.values() if hasattr(getattr(p, "jaxpr", p), "eqns")]
-            if equation.primitive.name == "dot_general" and equation.invars[0].aval.dtype == jnp.float32:
+            waiting += [
+                getattr(p, "jaxpr", p)
+                for p in equation.params.values()
+                if hasattr(getattr(p, "jaxpr", p), "eqns")
+            ]
+            if (
+                equation.primitive.name == "dot_general"
+                and equation.invars[0].aval.dtype == jnp.float32
+            ):
                 found.add(equation.params["precision"])
     return found
 

@@ -86,7 +86,12 @@ def test_every_instant_is_asked_of_its_window(marched):
 
 def test_windows_may_be_shorter_than_single_precision_tells_apart_near_one():
     problem = sx.Problem(sx.Box(t=(0, 3e-8)), lambda u: 1e-8 * u.t + u, [sx.Initial(1.0)])
-    found = sx.solve(problem, sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, steps=2), windows=3, progress=False)
+    found = sx.solve(
+        problem,
+        sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, steps=2),
+        windows=3,
+        progress=False,
+    )
     times = np.array([0.5e-8, 1.5e-8, 2.5e-8])
     each = [float(window(t=time)) for window, time in zip(found.windows, times)]
     np.testing.assert_allclose(found(t=times), each, rtol=1e-6)
@@ -169,17 +174,27 @@ def test_a_second_order_equation_hands_on_its_slope():
     def residual(u):
         return u.tt - (2 / jnp.pi) ** 2 * u.xx
 
-    conditions = [sx.Initial(wave), sx.Initial(0, of=lambda u: u.t, name="slope"), sx.Dirichlet(0, hard=True)]
+    conditions = [
+        sx.Initial(wave),
+        sx.Initial(0, of=lambda u: u.t, name="slope"),
+        sx.Dirichlet(0, hard=True),
+    ]
     strip = sx.Box(t=(0, 2), x=(0, 1))
     found = sx.solve(
-        sx.Problem(strip, residual, conditions, reference=wave), recipe(steps=1500, emphasis=100.0), windows=2, progress=False
+        sx.Problem(strip, residual, conditions, reference=wave),
+        recipe(steps=1500, emphasis=100.0),
+        windows=2,
+        progress=False,
     )
     assert found.relative_l2() < 0.03
     assert found.windows[1].relative_l2() < 0.05
 
 
 def test_a_warm_start_begins_where_the_last_window_ended():
-    cold, warm = (sx.solve(problem(), recipe(steps=100), windows=2, warm=w, progress=False) for w in (False, True))
+    cold, warm = (
+        sx.solve(problem(), recipe(steps=100), windows=2, warm=w, progress=False)
+        for w in (False, True)
+    )
     np.testing.assert_array_equal(cold.windows[0].history.total, warm.windows[0].history.total)
     first = [s.windows[1].history.total[0] for s in (cold, warm)]
     assert first[1] < 0.2 * first[0]
@@ -187,7 +202,9 @@ def test_a_warm_start_begins_where_the_last_window_ended():
 
 @pytest.mark.slow
 def test_pointwise_networks_march_too():
-    found = sx.solve(problem(), recipe(network=sx.PINN(width=16, depth=2), steps=400), windows=2, progress=False)
+    found = sx.solve(
+        problem(), recipe(network=sx.PINN(width=16, depth=2), steps=400), windows=2, progress=False
+    )
     assert found.relative_l2() < 0.1
 
 
@@ -210,7 +227,9 @@ def test_the_state_at_the_end_is_handed_on_exactly(marched):
         from separax.solution.view import View
 
         view = View(problem(), how, trainer.model(state.best), problem().quantities)
-        np.testing.assert_allclose(found[values_name(0)][0], view(t=marched.edges[1], x=x), rtol=1e-5)
+        np.testing.assert_allclose(
+            found[values_name(0)][0], view(t=marched.edges[1], x=x), rtol=1e-5
+        )
         assert float(given[START]) == 0.0
 
 
@@ -218,9 +237,16 @@ def test_the_state_at_the_end_is_handed_on_exactly(marched):
 def test_a_table_of_the_users_is_kept():
     x = np.linspace(0, 2, 24, endpoint=False)
     table = sx.Initial(np.asarray(exact(1.0, x)), lattice={"x": x})
-    found = sx.solve(sx.Problem(BOX, heat, [table, sx.Periodic()], reference=exact), accurate(), windows=2, progress=False)
+    found = sx.solve(
+        sx.Problem(BOX, heat, [table, sx.Periodic()], reference=exact),
+        accurate(),
+        windows=2,
+        progress=False,
+    )
     assert found.relative_l2() < 1e-3
-    first = marching.first_window(sx.Problem(BOX, heat, [table, sx.Periodic()]), recipe(), np.array([1.0, 1.5, 2.0]))
+    first = marching.first_window(
+        sx.Problem(BOX, heat, [table, sx.Periodic()]), recipe(), np.array([1.0, 1.5, 2.0])
+    )
     np.testing.assert_allclose(first.terms[0].fixed["x"], x)
 
 
@@ -241,22 +267,40 @@ class Stop:
 def test_a_march_goes_on_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)
     whole = sx.solve(problem(), recipe(steps=300), windows=3, progress=False)
-    part = sx.solve(problem(), recipe(steps=300), windows=3, out=tmp_path / "run", callback=Stop(400), progress=False)
+    part = sx.solve(
+        problem(),
+        recipe(steps=300),
+        windows=3,
+        out=tmp_path / "run",
+        callback=Stop(400),
+        progress=False,
+    )
     assert part.interrupted
     assert len(part.windows) == 2
     assert part.windows[1].timing.steps < 300
     with pytest.raises(InputError, match="solution: t"):
         part(t=1.9, x=0.0)
     assert part(t=1.5, x=0.0).shape == ()
-    again = sx.solve(problem(), recipe(steps=300), windows=3, out=tmp_path / "run", resume=True, progress=False)
+    again = sx.solve(
+        problem(), recipe(steps=300), windows=3, out=tmp_path / "run", resume=True, progress=False
+    )
     assert not again.interrupted
     x, t = np.linspace(0, 2, 9), np.linspace(1, 2, 7)
     np.testing.assert_array_equal(again(t=t, x=x), whole(t=t, x=x))
     np.testing.assert_array_equal(again.history.total, whole.history.total)
-    done = sx.solve(problem(), recipe(steps=300), windows=3, out=tmp_path / "run", resume=True, progress=False)
+    done = sx.solve(
+        problem(), recipe(steps=300), windows=3, out=tmp_path / "run", resume=True, progress=False
+    )
     np.testing.assert_array_equal(done(t=t, x=x), whole(t=t, x=x))
     with pytest.raises(InputError, match="windows = 3, not 4"):
-        sx.solve(problem(), recipe(steps=300), windows=4, out=tmp_path / "run", resume=True, progress=False)
+        sx.solve(
+            problem(),
+            recipe(steps=300),
+            windows=4,
+            out=tmp_path / "run",
+            resume=True,
+            progress=False,
+        )
 
 
 @pytest.mark.slow
@@ -289,28 +333,40 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
 
 def test_a_window_that_diverged_is_begun_again_with_another_rate(tmp_path):
     def brittle(u, t, x):  # breaks where a large step takes a later window too far
-        return jnp.where((t > 1.5) & (jnp.abs(u.value) > 8), jnp.inf, 1.0) * (heat(u, t, x).value + 0.0 * u.value)
+        return jnp.where((t > 1.5) & (jnp.abs(u.value) > 8), jnp.inf, 1.0) * (
+            heat(u, t, x).value + 0.0 * u.value
+        )
 
     def march(rate, **options):
-        how = sx.Recipe(sx.SPINN(rank=2, width=8, depth=1, body="mlp", frequencies=1), 8, 100, sx.Adam(rate))
+        how = sx.Recipe(
+            sx.SPINN(rank=2, width=8, depth=1, body="mlp", frequencies=1), 8, 100, sx.Adam(rate)
+        )
         text = sx.Problem(BOX, brittle, [sx.Initial(exact), sx.Periodic()])
         return sx.solve(text, how, windows=2, out=run, progress=False, **options)
 
     run = tmp_path / "run"
-    with pytest.raises(Diverged, match=r"window 2: .*the 1 before it.*another rate and resume=True") as error:
+    with pytest.raises(
+        Diverged, match=r"window 2: .*the 1 before it.*another rate and resume=True"
+    ) as error:
         march(1.0)
-    with pytest.raises(Diverged, match="window 2: the loss stopped being finite"):  # the same again comes to the same
+    with pytest.raises(
+        Diverged, match="window 2: the loss stopped being finite"
+    ):  # the same again comes to the same
         march(1.0, resume=True)
     again = march(1e-2, resume=True)
     assert not again.interrupted
     assert len(again.windows) == 2
     x, t = np.linspace(0, 2, 9), np.linspace(1, 1.5, 5)
-    np.testing.assert_array_equal(again(t=t, x=x), error.value.solution(t=t, x=x))  # the first window is the one that was kept
+    np.testing.assert_array_equal(
+        again(t=t, x=x), error.value.solution(t=t, x=x)
+    )  # the first window is the one that was kept
     assert (run / "windows" / "002.diverged").is_dir()
     assert "rate=1.0" in read_settings(run / "windows" / "001")["recipe"]
     assert "rate=0.01" in read_settings(run)["recipe"]
     assert check(run) == []
-    with pytest.raises(InputError, match=r"resume: .* was run with recipe"):  # nothing diverged any more
+    with pytest.raises(
+        InputError, match=r"resume: .* was run with recipe"
+    ):  # nothing diverged any more
         march(1e-3, resume=True)
 
 
@@ -323,9 +379,21 @@ def test_windows_by_their_length():
     for text, options, words in [
         (problem(), {"window": 0}, "window must be a positive.*got 0"),
         (problem(), {"window": -0.5}, "window must be a positive.*got -0.5"),
-        (problem(), {"window": 1.5}, r"window=1.5 is longer than t, which runs over \(1, 2\): write window=1 or less"),
-        (problem(), {"window": 0.3}, r"does not divide the 1 .*window=0.25 for 4 windows, or window=0.333333 for 3"),
-        (problem(), {"window": 0.5, "windows": 2}, "windows=2 and window=0.5 both.*leave one of the two out"),
+        (
+            problem(),
+            {"window": 1.5},
+            r"window=1.5 is longer than t, which runs over \(1, 2\): write window=1 or less",
+        ),
+        (
+            problem(),
+            {"window": 0.3},
+            r"does not divide the 1 .*window=0.25 for 4 windows, or window=0.333333 for 3",
+        ),
+        (
+            problem(),
+            {"window": 0.5, "windows": 2},
+            "windows=2 and window=0.5 both.*leave one of the two out",
+        ),
         (still, {"window": 0.5}, "no time axis 't'.*leave window out"),
     ]:
         with pytest.raises(InputError, match=words):
@@ -340,13 +408,33 @@ def test_windows_by_their_length():
     [
         (lambda: (problem(), 0), "windows.*at least 1, got 0"),
         (lambda: (problem(), 2.5), "windows"),
-        (lambda: (sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy, [sx.Dirichlet(0)]), 2), "no time axis 't'"),
-        (lambda: (sx.Problem(BOX, heat, [sx.Periodic()]), 2), r"add sx.Initial"),
-        (lambda: (sx.Problem(BOX, heat, [sx.Initial(0, hard=True), sx.Periodic()]), 2), "leave out hard=True"),
-        (lambda: (sx.Problem(BOX, heat, [sx.Initial(exact), sx.Dirichlet(0, on="t+")]), 2), "at the end of t"),
-        (lambda: (sx.Problem(BOX, heat, [sx.Initial(exact), sx.Data([[1.5, 0.5]], [1.0])]), 2), "all over the interval"),
         (
-            lambda: (sx.Problem(BOX, lambda u, k: u.t - k * u.xx, [sx.Initial(exact)], unknowns={"k": 1.0}), 2),
+            lambda: (
+                sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy, [sx.Dirichlet(0)]),
+                2,
+            ),
+            "no time axis 't'",
+        ),
+        (lambda: (sx.Problem(BOX, heat, [sx.Periodic()]), 2), r"add sx.Initial"),
+        (
+            lambda: (sx.Problem(BOX, heat, [sx.Initial(0, hard=True), sx.Periodic()]), 2),
+            "leave out hard=True",
+        ),
+        (
+            lambda: (sx.Problem(BOX, heat, [sx.Initial(exact), sx.Dirichlet(0, on="t+")]), 2),
+            "at the end of t",
+        ),
+        (
+            lambda: (sx.Problem(BOX, heat, [sx.Initial(exact), sx.Data([[1.5, 0.5]], [1.0])]), 2),
+            "all over the interval",
+        ),
+        (
+            lambda: (
+                sx.Problem(
+                    BOX, lambda u, k: u.t - k * u.xx, [sx.Initial(exact)], unknowns={"k": 1.0}
+                ),
+                2,
+            ),
             "k would be found anew",
         ),
     ],

@@ -31,7 +31,10 @@ def test_a_group_of_the_second_version(system):
     assert memory._of_group(proc, groups) is None
     write(proc / "self" / "cgroup", "0::/batch/job")
     assert memory._of_group(proc, groups) is None
-    for folder, most, now, stale in [("batch/job", "max", GB, 0), ("batch", 4 * GB, 3 * GB, GB // 2)]:
+    for folder, most, now, stale in [
+        ("batch/job", "max", GB, 0),
+        ("batch", 4 * GB, 3 * GB, GB // 2),
+    ]:
         write(groups / folder / "memory.max", most)
         write(groups / folder / "memory.current", now)
         write(groups / folder / "memory.stat", f"anon 5\ninactive_file {stale}")

@@ -31,7 +31,11 @@ def summed(merge, factors, core, at):
     return total
 
 
-@given(kind=st.sampled_from(merges.KINDS), sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4), seed=st.integers(0, 99))
+@given(
+    kind=st.sampled_from(merges.KINDS),
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4),
+    seed=st.integers(0, 99),
+)
 @settings(max_examples=15, deadline=None)
 def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes, seed):
     axes = len(sizes)
@@ -47,15 +51,22 @@ def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes,
         values = np.asarray(merge.on_lattice(factors, core))
         plain = merge.columns([f[None] for f in factors], None if core is None else core[None])
         assert all(f.shape[-1] == merge.rank for f in plain)
-        assert np.allclose(merges.sum_of_products(axes, merge.rank).on_lattice([f[0] for f in plain], None), values)
+        assert np.allclose(
+            merges.sum_of_products(axes, merge.rank).on_lattice([f[0] for f in plain], None), values
+        )
         at = tuple(rng.integers(len(f)) for f in factors)
-        assert values[at] == pytest.approx(summed(merge, [np.asarray(f) for f in factors], core, at))
+        assert values[at] == pytest.approx(
+            summed(merge, [np.asarray(f) for f in factors], core, at)
+        )
         rows = [f[jnp.array([k, 0])] for f, k in zip(factors, at)]
         assert np.allclose(merge.at_points(rows, core), [values[at], values[(0,) * axes]])
         for i, factor in enumerate(factors):
             own = factor.reshape([-1 if k == i else 1 for k in range(axes)] + [merge.ranks[i]])
             assert np.allclose(jnp.sum(merge.others(i, factors, core) * own, -1), values)
-            assert np.allclose(jnp.sum(merge.others_at_points(i, rows, core) * rows[i], -1), [values[at], values[(0,) * axes]])
+            assert np.allclose(
+                jnp.sum(merge.others_at_points(i, rows, core) * rows[i], -1),
+                [values[at], values[(0,) * axes]],
+            )
 
 
 def heat(**network):
@@ -68,10 +79,15 @@ def heat(**network):
         [sx.Initial(exact), sx.Dirichlet(exact)],
         reference=exact,
     )
-    return problem, sx.Recipe(sx.SPINN(width=12, depth=2, **network), 10, 300, sx.Adam(1e-2, "cosine"))
+    return problem, sx.Recipe(
+        sx.SPINN(width=12, depth=2, **network), 10, 300, sx.Adam(1e-2, "cosine")
+    )
 
 
-@pytest.mark.parametrize("network", [{"merge": "tucker", "rank": {"t": 2, "x": 3, "y": 4}}, {"merge": "train", "rank": [2, 3]}])
+@pytest.mark.parametrize(
+    "network",
+    [{"merge": "tucker", "rank": {"t": 2, "x": 3, "y": 4}}, {"merge": "train", "rank": [2, 3]}],
+)
 def test_any_merge_is_trained_kept_and_loaded(network, tmp_path):
     problem, recipe = heat(**network)
     found = sx.solve(problem, recipe, out=tmp_path / "run", progress=False)
@@ -85,13 +101,17 @@ def test_any_merge_is_trained_kept_and_loaded(network, tmp_path):
 def test_a_train_is_solved_for():
     problem, _ = heat()
     network = sx.SPINN(depth=0, body="mlp", merge="train", rank=2, functions=12)
-    recipe = sx.Recipe(network, 16, optimiser=sx.Solve(25), sampler=sx.GaussLegendre(), precision="float64")
+    recipe = sx.Recipe(
+        network, 16, optimiser=sx.Solve(25), sampler=sx.GaussLegendre(), precision="float64"
+    )
     assert sx.solve(problem, recipe, progress=False).relative_l2() < 1e-7
 
 
 @pytest.mark.parametrize("name", ["diffusion", "flow-mixing", "poisson-lshape"])
 def test_fewer_points_leave_fewer_functions_and_columns(name):
     problem, recipe = CATALOGUE[name].make("best")
-    network = recipe.with_points(12).network.build(jax.random.key(0), problem.box, len(problem.fields))
+    network = recipe.with_points(12).network.build(
+        jax.random.key(0), problem.box, len(problem.fields)
+    )
     for axis, rank in zip(network.axes, network.merge.ranks):
         assert rank <= axis.inputs < 24

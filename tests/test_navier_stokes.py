@@ -31,7 +31,10 @@ def taylor_green(viscosity=navier_stokes_3d.VISCOSITY, error=0.0):
     """The manufactured velocity as sums of products, by component; with an error of some size in the first one."""
     decay = growth(-9 * viscosity)
     return [
-        [(2.0, decay, wave(2, COSINE), wave(2), wave(1)), (error, decay, wave(1), wave(1), wave(2))],
+        [
+            (2.0, decay, wave(2, COSINE), wave(2), wave(1)),
+            (error, decay, wave(1), wave(1), wave(2)),
+        ],
         [(-1.0, decay, wave(2), wave(2, COSINE), wave(1))],
         [(-2.0, decay, wave(2), wave(2), wave(1, COSINE))],
     ]
@@ -41,10 +44,14 @@ def taylor_green(viscosity=navier_stokes_3d.VISCOSITY, error=0.0):
 @pytest.mark.parametrize("recipe", ["paper", "best"])
 def test_the_manufactured_flow_has_no_residual_and_meets_every_condition(recipe):
     problem = navier_stokes_3d.problem(recipe)
-    how = sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=6, sampler=sx.Uniform(), precision="float64")
+    how = sx.Recipe(
+        sx.SPINN(rank=2, width=4, depth=1), points=6, sampler=sx.Uniform(), precision="float64"
+    )
     terms, _ = exact_terms(problem, how, taylor_green())
     assert set(terms) == set(problem.names)
-    assert terms == pytest.approx(dict.fromkeys(terms, 0.0), abs=(1e-11) ** 2)  # derivatives reach a hundred, and are squared
+    assert terms == pytest.approx(
+        dict.fromkeys(terms, 0.0), abs=(1e-11) ** 2
+    )  # derivatives reach a hundred, and are squared
     wrong, _ = exact_terms(problem, how, taylor_green(error=1e-3))
     for name in ("wx", "wy", "wz", "continuity"):
         assert wrong[name] > 1e-9
@@ -78,7 +85,13 @@ def test_the_papers_weights_in_three_dimensions():
     assert {weights[f"initial {k}"] for k in ("u", "wx")} == {10}
     assert {weights[k] for k in ("wx", "wy", "wz", "boundary wx")} == {1}
     network = recipe.network
-    assert (network.rank, network.width, network.depth, recipe.steps, recipe.optimiser.rate) == (128, 64, 5, 50_000, 1e-3)
+    assert (network.rank, network.width, network.depth, recipe.steps, recipe.optimiser.rate) == (
+        128,
+        64,
+        5,
+        50_000,
+        1e-3,
+    )
 
 
 @pytest.mark.slow
@@ -118,7 +131,9 @@ def test_a_decaying_vortex_solves_both_forms(recipe):
     x = 2 * np.pi * np.arange(16) / 16
     flow = Flow(-np.cos(x)[:, None] * np.sin(x), np.sin(x)[:, None] * np.cos(x))
     problem = make_problem(recipe, flow)
-    how = sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=7, sampler=sx.Uniform(), precision="float64")
+    how = sx.Recipe(
+        sx.SPINN(rank=2, width=4, depth=1), points=7, sampler=sx.Uniform(), precision="float64"
+    )
     terms, _ = exact_terms(problem, how, vortex(problem.fields))
     assert terms == pytest.approx(dict.fromkeys(terms, 0.0), abs=(1e-12) ** 2)
     wrong, _ = exact_terms(problem, how, vortex(problem.fields, viscosity=0.02))
@@ -139,10 +154,21 @@ class _Still:
 def test_the_papers_settings_in_two_dimensions():
     problem, recipe = find("navier-stokes").make("paper")
     weights = dict(zip(problem.names, Loss(problem, recipe).weights))
-    assert weights == {"vorticity": 1, "continuity": 5_000, "initial u": 1e4, "initial v": 1e4, "initial w": 1e4}
+    assert weights == {
+        "vorticity": 1,
+        "continuity": 5_000,
+        "initial u": 1e4,
+        "initial v": 1e4,
+        "initial w": 1e4,
+    }
     network = recipe.network
     assert (network.rank, network.width, network.depth, network.frequencies) == (128, 128, 3, 5)
-    assert (recipe.steps, recipe.optimiser.rate, recipe.sampler.shifts, recipe.sampler.every) == (100_000, 2e-3, 8, 100)
+    assert (recipe.steps, recipe.optimiser.rate, recipe.sampler.shifts, recipe.sampler.every) == (
+        100_000,
+        2e-3,
+        8,
+        100,
+    )
     assert find("navier-stokes").windows == 10
     assert problem.periodic == ("x", "y")
     initial = [term for term in problem.terms if term.axis == "t"]
@@ -164,15 +190,30 @@ def test_a_small_chaotic_case_is_solved(recipe):
     speeds = found(t=0.0, x=x, y=x)
     assert set(speeds) == {"psi", "u", "v", "w"}
     flow = random_flow(0)
-    assert np.max(np.asarray(speeds["u"]) ** 2 + np.asarray(speeds["v"]) ** 2) < 1.1 * flow.max_speed**2
+    assert (
+        np.max(np.asarray(speeds["u"]) ** 2 + np.asarray(speeds["v"]) ** 2)
+        < 1.1 * flow.max_speed**2
+    )
 
 
 @pytest.mark.slow
 def test_windows_and_an_initial_flow_from_the_command_line(tmp_path):
     flow = random_flow(3, points=64)
     np.savez(tmp_path / "flow.npz", u=flow.u, v=flow.v)
-    options = ["--initial", str(tmp_path / "flow.npz"), "--windows", "2", "--points", "8", "--steps", "2", "--json"]
-    done = CliRunner().invoke(app, ["solve", "navier-stokes", *options, "--out", str(tmp_path / "run")])
+    options = [
+        "--initial",
+        str(tmp_path / "flow.npz"),
+        "--windows",
+        "2",
+        "--points",
+        "8",
+        "--steps",
+        "2",
+        "--json",
+    ]
+    done = CliRunner().invoke(
+        app, ["solve", "navier-stokes", *options, "--out", str(tmp_path / "run")]
+    )
     assert done.exit_code == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["steps"] == 4
@@ -212,5 +253,10 @@ def test_a_marched_solution_has_the_derived_quantities(tmp_path):
     assert isinstance(found, Marched)
     x = np.linspace(0, 6, 4)
     values = found(t=np.array([0.2, 0.7]), x=x, y=x)
-    np.testing.assert_allclose(values["u"], found.of(lambda psi: psi.y)(t=np.array([0.2, 0.7]), x=x, y=x), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        values["u"],
+        found.of(lambda psi: psi.y)(t=np.array([0.2, 0.7]), x=x, y=x),
+        rtol=1e-5,
+        atol=1e-5,
+    )
     assert set(found.jumps()) == {"psi", "u", "v", "w"}

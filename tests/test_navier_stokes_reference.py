@@ -72,7 +72,9 @@ def test_a_mean_flow_only_carries_the_rest_along(mean, seed):
     carried = solve(flow.u + mean[0], flow.v + mean[1], [t], courant=0.1)
     for name, added in zip(("u", "v", "w"), (*mean, 0)):
         moved = on_lattice(coefficients(still[name], 15), x - mean[0] * t, x - mean[1] * t)
-        np.testing.assert_allclose(carried[name], moved + added, atol=1e-6)  # the grid sees another largest speed
+        np.testing.assert_allclose(
+            carried[name], moved + added, atol=1e-6
+        )  # the grid sees another largest speed
 
 
 def shifted(u, v):
@@ -134,7 +136,9 @@ def test_without_viscosity_energy_and_enstrophy_stay():
         energy, enstrophy = mean_of(found["u"], found["v"]), mean_of(found["w"])
         losses.append((np.ptp(energy) / energy[0], np.ptp(enstrophy) / enstrophy[0]))
     assert np.max(losses[0]) < 1e-4
-    assert (np.divide(*losses) > 20).all()  # only the time step loses any, and that with the order five
+    assert (
+        np.divide(*losses) > 20
+    ).all()  # only the time step loses any, and that with the order five
     assert away(found["w"][-1], found["w"][0]) > 0.5  # and yet it moves
 
 
@@ -163,7 +167,9 @@ def test_the_error_in_time_is_of_order_four():
 def test_the_error_in_space_falls_faster_than_any_power():
     flow, sizes = calm(), np.array([32, 48, 64, 80])
     # the same time step for all, or its error would show at 64 points
-    *found, truth = (solve(flow.u, flow.v, [1.0], 0.02, n, 32, courant=n / 320)["w"] for n in (*sizes, 160))
+    *found, truth = (
+        solve(flow.u, flow.v, [1.0], 0.02, n, 32, courant=n / 320)["w"] for n in (*sizes, 160)
+    )
     errors = [away(w, truth) for w in found]
     slopes = -np.diff(np.log(errors)) / np.diff(np.log(sizes))
     assert slopes[-1] > 1.5 * slopes[0] > 4
@@ -185,8 +191,12 @@ def test_the_output_grid_only_samples():
     for points in (28, 42, 84):
         found = solve(flow.u, flow.v, [0.3], points=points)
         for name in ("u", "v", "w"):
-            np.testing.assert_allclose(found[name], fine[name][:, :: 84 // points, :: 84 // points], atol=1e-12)
-    coarse = solve(flow.u, flow.v, [0.3], points=12)  # and a grid that cannot hold them has those that it can
+            np.testing.assert_allclose(
+                found[name], fine[name][:, :: 84 // points, :: 84 // points], atol=1e-12
+            )
+    coarse = solve(
+        flow.u, flow.v, [0.3], points=12
+    )  # and a grid that cannot hold them has those that it can
     np.testing.assert_allclose(coefficients(coarse["w"], 5), coefficients(fine["w"], 5), atol=1e-13)
 
 
@@ -196,7 +206,9 @@ def test_the_output_grid_only_samples():
 def by_finite_differences(flow, points, end, viscosity):
     """ω at `end` with second differences only: Arakawa's form of the nonlinear term, and a factored matrix for -Δψ = ω."""
     h = 2 * np.pi / points
-    ring = scipy.sparse.diags_array([1.0, 1, -2, 1, 1], offsets=[1 - points, -1, 0, 1, points - 1], shape=(points, points))
+    ring = scipy.sparse.diags_array(
+        [1.0, 1, -2, 1, 1], offsets=[1 - points, -1, 0, 1, points - 1], shape=(points, points)
+    )
     one = scipy.sparse.eye_array(points)
     laplace = ((scipy.sparse.kron(ring, one) + scipy.sparse.kron(one, ring)) / h**2).tocsc()
     poisson = scipy.sparse.linalg.splu(-laplace[1:, 1:])  # ψ is zero at one point
@@ -210,7 +222,9 @@ def by_finite_differences(flow, points, end, viscosity):
         total = 0
         for (i, j), (k, m) in zip(sides, sides[1:] + sides[:1]):
             corner = at(b, i + k, j + m)
-            total = total + at(a, i, j) * (at(b, k, m) - at(b, -k, -m) + corner - at(b, i - k, j - m))
+            total = total + at(a, i, j) * (
+                at(b, k, m) - at(b, -k, -m) + corner - at(b, i - k, j - m)
+            )
             total = total + at(a, i + k, j + m) * (at(b, k, m) - at(b, i, j))
         return total / (12 * h**2)
 
@@ -297,8 +311,12 @@ def test_a_lattice_and_scattered_points_get_the_same_values(fields):
         values = field(*place)
         assert values.shape == (6, 5, 4)
         points = [c.ravel() for c in np.broadcast_arrays(*place)]
-        np.testing.assert_allclose(field(*points).reshape(6, 5, 4), values, atol=1e-6 if name == "w" else 1e-8)
-        np.testing.assert_allclose(field(y=y, x=x[:, None, None], t=t[:, None]), values.transpose(1, 0, 2), atol=1e-12)
+        np.testing.assert_allclose(
+            field(*points).reshape(6, 5, 4), values, atol=1e-6 if name == "w" else 1e-8
+        )
+        np.testing.assert_allclose(
+            field(y=y, x=x[:, None, None], t=t[:, None]), values.transpose(1, 0, 2), atol=1e-12
+        )
         assert field(t[0], x[0], y[0]) == pytest.approx(values[0, 0, 0], abs=1e-12)
         np.testing.assert_allclose(jax.jit(field)(*points), values.ravel(), atol=1e-4)
         assert field(t[:0], x[:0], y[:0]).shape == (0,)
@@ -307,9 +325,17 @@ def test_a_lattice_and_scattered_points_get_the_same_values(fields):
 def test_it_is_periodic_in_space_and_unknown_beyond_its_time(fields):
     t, x, y = scattered(20)
     for name, field in fields.items():
-        np.testing.assert_allclose(field(t, x + 2 * np.pi, y - 4 * np.pi), field(t, x, y), atol=1e-6)
-        np.testing.assert_allclose(field(0.3, x[:, None] + 2 * np.pi, y), field(0.3, x[:, None], y), atol=1e-11)
-        assert np.isnan(field(np.array([-0.1, 0.2, 1.6]), x[:3], y[:3])).tolist() == [True, False, True], name
+        np.testing.assert_allclose(
+            field(t, x + 2 * np.pi, y - 4 * np.pi), field(t, x, y), atol=1e-6
+        )
+        np.testing.assert_allclose(
+            field(0.3, x[:, None] + 2 * np.pi, y), field(0.3, x[:, None], y), atol=1e-11
+        )
+        assert np.isnan(field(np.array([-0.1, 0.2, 1.6]), x[:3], y[:3])).tolist() == [
+            True,
+            False,
+            True,
+        ], name
         assert np.isnan(field(1.6, x[:, None], y)).all()
 
 
@@ -325,7 +351,10 @@ def test_what_viscosity_takes_at_once_is_followed():
 
 def test_nothing_is_solved_until_there_are_numbers_and_then_once_for_all(flow, monkeypatch):
     solved, march = [], navier_stokes.march
-    monkeypatch.setattr("separax.paper.references.navier_stokes.march", lambda *arguments: solved.append(1) or march(*arguments))
+    monkeypatch.setattr(
+        "separax.paper.references.navier_stokes.march",
+        lambda *arguments: solved.append(1) or march(*arguments),
+    )
     monkeypatch.setenv("SEPARAX_CACHE", os.environ["SEPARAX_CACHE"] + "-2")
     fields = reference(flow.u, flow.v, 0.02, 0.1, 72)
 
@@ -335,7 +364,9 @@ def test_nothing_is_solved_until_there_are_numbers_and_then_once_for_all(flow, m
     box = sx.Box(t=(0, 0.1), x=(0, 2 * np.pi), y=(0, 2 * np.pi))
     velocities = {name: fields[name] for name in ("u", "v")}
     problem = sx.Problem(box, residual, fields=("u", "v"), reference=velocities)
-    assert jax.eval_shape(fields["w"], *(jax.ShapeDtypeStruct((3,), jnp.float32),) * 3).shape == (3,)
+    assert jax.eval_shape(fields["w"], *(jax.ShapeDtypeStruct((3,), jnp.float32),) * 3).shape == (
+        3,
+    )
     assert solved == []
     place = problem.box.lattice(5)
     found = problem.reference_values(place.arrays(), place.shape, problem.reference)
@@ -344,7 +375,11 @@ def test_nothing_is_solved_until_there_are_numbers_and_then_once_for_all(flow, m
     assert solved == [1]
     reference(flow.u, flow.v, 0.02, 0.1, 72)["v"](0.05, 1.0, 2.0)  # from the cache
     assert solved == [1]
-    for other in ((2 * flow.u, 2 * flow.v, 0.02, 0.1, 72), (flow.u, flow.v, 0.03, 0.1, 72), (flow.u, flow.v, 0.02, 0.2, 72)):
+    for other in (
+        (2 * flow.u, 2 * flow.v, 0.02, 0.1, 72),
+        (flow.u, flow.v, 0.03, 0.1, 72),
+        (flow.u, flow.v, 0.02, 0.2, 72),
+    ):
         reference(*other)["v"](0.05, 1.0, 2.0)
     assert len(solved) == 4
 
@@ -412,4 +447,7 @@ def test_the_stated_error():
     truth = solve(flow.u, flow.v, times, resolution=576, points=256, courant=0.5)
     x = truth["x"]
     for name, field in reference(flow.u, flow.v).items():
-        assert away(field(times[:, None, None], x[:, None], x), truth[name]) < navier_stokes.STATED_ERROR[name]
+        assert (
+            away(field(times[:, None, None], x[:, None], x), truth[name])
+            < navier_stokes.STATED_ERROR[name]
+        )

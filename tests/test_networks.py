@@ -29,11 +29,20 @@ def double():
 
 
 def spinn(box=BOX, components=1, periodic=(), walls=None, dtype=jnp.float64, **options):
-    return filled(SPINN(**{"rank": 4, "width": 6, "depth": 2} | options), box, components, periodic, walls, dtype)
+    return filled(
+        SPINN(**{"rank": 4, "width": 6, "depth": 2} | options),
+        box,
+        components,
+        periodic,
+        walls,
+        dtype,
+    )
 
 
 def pinn(box=BOX, components=1, periodic=(), walls=None, dtype=jnp.float64, **options):
-    return filled(PINN(**{"width": 6, "depth": 2} | options), box, components, periodic, walls, dtype)
+    return filled(
+        PINN(**{"width": 6, "depth": 2} | options), box, components, periodic, walls, dtype
+    )
 
 
 def filled(architecture, *arguments):
@@ -42,7 +51,10 @@ def filled(architecture, *arguments):
     shapes = eqx.filter_eval_shape(architecture.build, KEY, *arguments)
 
     def fill(leaf):
-        return jnp.asarray(rng.standard_normal(leaf.shape) / math.sqrt(leaf.shape[-2] if leaf.ndim > 1 else 4), leaf.dtype)
+        return jnp.asarray(
+            rng.standard_normal(leaf.shape) / math.sqrt(leaf.shape[-2] if leaf.ndim > 1 else 4),
+            leaf.dtype,
+        )
 
     return jax.tree.map(lambda leaf: fill(leaf) if hasattr(leaf, "dtype") else leaf, shapes)
 
@@ -75,7 +87,9 @@ def places_values(network, places, requests):
 
 def close(found, expected, relative=1e-11):
     assert np.shape(found) == np.shape(expected)
-    np.testing.assert_allclose(found, expected, rtol=relative, atol=relative * max(1e-300, np.max(np.abs(expected))))
+    np.testing.assert_allclose(
+        found, expected, rtol=relative, atol=relative * max(1e-300, np.max(np.abs(expected)))
+    )
 
 
 @eqx.filter_jit
@@ -108,14 +122,19 @@ def scaled(x, bounds):
 
 
 @pytest.mark.parametrize(
-    ("body", "activation", "raw"), [("mlp", "tanh", False), ("modified", "sin", False), ("mlp", "sin", True)]
+    ("body", "activation", "raw"),
+    [("mlp", "tanh", False), ("modified", "sin", False), ("mlp", "sin", True)],
 )
 def test_the_factors_of_a_spinn_are_small_networks_of_one_coordinate_each(body, activation, raw):
     """Of the coordinate scaled to [-1, 1], or of the raw one."""
     network = spinn(body=body, activation=activation, scaled=not raw)
     coordinates = random_coordinates((5, 3, 4))
-    for i, (axis, x, jet) in enumerate(zip(BOX.axes, coordinates, jets_of(network, coordinates, 0))):
-        close(jet[0, 0], forward(own_body(network, i), (x if raw else scaled(x, BOX[axis]))[:, None]))
+    for i, (axis, x, jet) in enumerate(
+        zip(BOX.axes, coordinates, jets_of(network, coordinates, 0))
+    ):
+        close(
+            jet[0, 0], forward(own_body(network, i), (x if raw else scaled(x, BOX[axis]))[:, None])
+        )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +142,12 @@ def test_the_factors_of_a_spinn_are_small_networks_of_one_coordinate_each(body, 
     [
         {"body": "mlp"},
         {"body": "modified", "activation": "sin", "scaled": False},
-        {"components": 2, "walls": [["", "-"], ["-+", ""], ["+", "-+"]], "periodic": ("t",), "frequencies": 2},
+        {
+            "components": 2,
+            "walls": [["", "-"], ["-+", ""], ["+", "-+"]],
+            "periodic": ("t",),
+            "frequencies": 2,
+        },
     ],
     ids=["mlp", "modified", "walls"],
 )
@@ -139,7 +163,9 @@ def test_the_jets_of_a_spinn_are_its_nested_derivatives(options):
         for _ in range(4):
             out.append(value(coordinates))
             # every factor depends on its own coordinates, one by one: a tangent of ones differentiates them all
-            value = functools.partial(lambda f, c: jax.jvp(f, (c,), (tuple(jnp.ones_like(x) for x in c),))[1], value)
+            value = functools.partial(
+                lambda f, c: jax.jvp(f, (c,), (tuple(jnp.ones_like(x) for x in c),))[1], value
+            )
         return tuple(jnp.stack(each, 1) for each in zip(*out))
 
     for jet, expected in zip(found, nested(coordinates)):
@@ -165,7 +191,10 @@ def test_fill_points_have_no_gradient():
     def second(y):
         return jnp.sum(network.jets((x, y), 0)[1])
 
-    close(jax.jit(jax.grad(second))(y), jax.jit(jax.grad(lambda y: jnp.sum(network.jets((y, y), 0)[1])))(y))
+    close(
+        jax.jit(jax.grad(second))(y),
+        jax.jit(jax.grad(lambda y: jnp.sum(network.jets((y, y), 0)[1])))(y),
+    )
 
 
 @pytest.mark.parametrize("axes", [1, 2, 7])
@@ -175,10 +204,14 @@ def test_boxes_of_one_to_seven_axes(axes):
     counts = tuple(range(2, 2 + axes))
     place = Lattice(**{a: np.linspace(*box[a], n) for a, n in zip(box.axes, counts)})
     (values,) = values_at(network, place, [{(0, (0,) * axes): 1.0}])
-    factors = [jet[0, 0] for jet in jets_of(network, tuple(jnp.asarray(c) for c in place.coordinates), 0)]
+    factors = [
+        jet[0, 0] for jet in jets_of(network, tuple(jnp.asarray(c) for c in place.coordinates), 0)
+    ]
     assert values.shape == counts
     letters = "ijklmno"[:axes]
-    close(values, np.einsum(",".join(letter + "r" for letter in letters) + "->" + letters, *factors))
+    close(
+        values, np.einsum(",".join(letter + "r" for letter in letters) + "->" + letters, *factors)
+    )
 
 
 @pytest.mark.parametrize("make", [spinn, pinn])
@@ -187,7 +220,9 @@ def test_vector_outputs(make):
     network = make(components=3)
     place = BOX.lattice((3, 4, 2))
     zero = (0, 0, 0)
-    *each, mixed = values_at(network, place, [{(i, zero): 1.0} for i in range(3)] + [{(0, zero): 2.0, (2, zero): -1.0}])
+    *each, mixed = values_at(
+        network, place, [{(i, zero): 1.0} for i in range(3)] + [{(0, zero): 2.0, (2, zero): -1.0}]
+    )
     close(mixed, 2 * each[0] - each[2])
     if make is spinn:
         columns = [
@@ -212,7 +247,9 @@ def test_a_periodic_axis_is_periodic_in_value_and_derivatives_and_no_other_is(ma
     box = Box(t=(0, 1), x=(-0.7, 2.1))
     network = make(box=box, periodic=("x",), frequencies=3)
     place = Lattice(t=np.linspace(0, 1, 4), x=np.array([-0.7, 2.1, 0.4, 0.4 + 2.8]))
-    found = values_at(network, place, [{(0, orders): 1.0} for orders in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 1))])
+    found = values_at(
+        network, place, [{(0, orders): 1.0} for orders in ((0, 0), (0, 1), (0, 2), (0, 3), (1, 1))]
+    )
     for values in found:
         scale = np.max(np.abs(values))
         assert scale > 1e-3
@@ -225,8 +262,13 @@ def test_a_periodic_axis_is_periodic_in_value_and_derivatives_and_no_other_is(ma
 def test_padded_weights_are_zero_and_stay_zero():
     """An axis with one input next to a periodic one with 2K + 1: rows that no input feeds, of zero weights and slopes."""
     weight = first_layer(KEY, (3,), [1, 7, 1], 6, None, jnp.float64).weight
-    network, coordinates = spinn(periodic=("x",), frequencies=3, body="mlp"), random_coordinates((3, 4, 5))
-    slope = eqx.filter_jit(eqx.filter_grad(lambda n: sum(jnp.sum(jet**2) for jet in n.jets(coordinates, 1))))(network)
+    network, coordinates = (
+        spinn(periodic=("x",), frequencies=3, body="mlp"),
+        random_coordinates((3, 4, 5)),
+    )
+    slope = eqx.filter_jit(
+        eqx.filter_grad(lambda n: sum(jnp.sum(jet**2) for jet in n.jets(coordinates, 1)))
+    )(network)
     for stacked in (weight, slope.body.hidden[0].weight):
         assert stacked.shape == (3, 7, 6)
         np.testing.assert_array_equal(stacked[::2, 1:], 0.0)
@@ -239,8 +281,12 @@ def test_walls_vanish_exactly(make):
     """u = 0 on both faces of x for one component, on the lower or the upper one for others: not nearly, but 0."""
     bounds, walls = (0, 10), [["-+", "-", "+", ""], ["", "", "", ""]]
     network = make(box=Box(x=bounds, y=(0, 1)), components=4, walls=walls, dtype=jnp.float32)
-    place = Lattice(x=np.array([*bounds, 0.4 * bounds[0] + 0.6 * bounds[1]]), y=np.linspace(0, 1, 5))
-    both, lower, upper, free = (np.asarray(v) for v in values_at(network, place, [{(i, (0, 0)): 1.0} for i in range(4)]))
+    place = Lattice(
+        x=np.array([*bounds, 0.4 * bounds[0] + 0.6 * bounds[1]]), y=np.linspace(0, 1, 5)
+    )
+    both, lower, upper, free = (
+        np.asarray(v) for v in values_at(network, place, [{(i, (0, 0)): 1.0} for i in range(4)])
+    )
     for wall in (both[:2], lower[0], upper[1]):
         np.testing.assert_array_equal(wall, 0.0)
     for inside in (both[2], lower[1:], upper[[0, 2]], free):
@@ -248,7 +294,10 @@ def test_walls_vanish_exactly(make):
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("bounds", [(-1, 1), (0, 0.3), (0, 10), (0.1, 0.7), (0.05, 1.1), (3, 3.7), (0, 2 * math.pi), (-1e3, 1.0)])
+@pytest.mark.parametrize(
+    "bounds",
+    [(-1, 1), (0, 0.3), (0, 10), (0.1, 0.7), (0.05, 1.1), (3, 3.7), (0, 2 * math.pi), (-1e3, 1.0)],
+)
 def test_envelopes_are_zero_on_their_walls_whatever_the_bounds(dtype, bounds):
     axis = Axis(float(bounds[0]), float(bounds[1]), True, 0, ("-+", "-", "+"))
     ends = jax.jit(lambda x: axis.envelope(x, 0)[0])(jnp.asarray(bounds, dtype))
@@ -273,7 +322,13 @@ def test_walls_have_size_one_between():
     "options",
     [
         {"body": "modified", "scaled": False},
-        {"components": 2, "walls": [["", "-"], ["-+", ""], ["+", ""]], "periodic": ("y",), "frequencies": 2, "body": "mlp"},
+        {
+            "components": 2,
+            "walls": [["", "-"], ["-+", ""], ["+", ""]],
+            "periodic": ("y",),
+            "frequencies": 2,
+            "body": "mlp",
+        },
     ],
     ids=["modified", "walls"],
 )
@@ -306,8 +361,15 @@ def test_a_pinn_gives_just_what_is_asked_for():
     """Also where the value, or every pure derivative, is not asked for."""
     network = pinn(width=4, body="mlp")
     points = random_coordinates((4, 4, 4))
-    requests = [[(0, 0, 0)], [(1, 0, 1)], [(0, 2, 0), (0, 0, 1), (1, 0, 1)], [(0, 0, 0), (0, 2, 0), (0, 0, 1), (1, 0, 1)]]
-    *some, everything = jax.jit(lambda p: [network.derivatives(p, needed) for needed in requests])(points)
+    requests = [
+        [(0, 0, 0)],
+        [(1, 0, 1)],
+        [(0, 2, 0), (0, 0, 1), (1, 0, 1)],
+        [(0, 0, 0), (0, 2, 0), (0, 0, 1), (1, 0, 1)],
+    ]
+    *some, everything = jax.jit(lambda p: [network.derivatives(p, needed) for needed in requests])(
+        points
+    )
     for found, needed in zip(some, requests):
         assert set(found) == set(needed)
         for orders in needed:
@@ -319,7 +381,10 @@ def test_a_pinn_is_one_network_of_all_coordinates(body):
     network = pinn(body=body)
     points = random_coordinates((4, 4, 4))
     inputs = jnp.stack([scaled(x, BOX[a]) for a, x in zip(BOX.axes, points)], 1)
-    close(jax.jit(lambda p: network.derivatives(p, [(0, 0, 0)]))(points)[0, 0, 0], forward(network.body, inputs))
+    close(
+        jax.jit(lambda p: network.derivatives(p, [(0, 0, 0)]))(points)[0, 0, 0],
+        forward(network.body, inputs),
+    )
 
 
 # --- one text, every network ----------------------------------------------------------------------------------------
@@ -341,7 +406,10 @@ def test_a_spinn_at_points_is_the_pointwise_product_of_its_factors():
     network = spinn()
     points = random_coordinates((6, 6, 6))
     (values,) = values_at(network, Points(BOX.axes, points), [{(0, (0, 0, 0)): 1.0}])
-    factors = [forward(own_body(network, i), scaled(x, BOX[a])[:, None]) for i, (a, x) in enumerate(zip(BOX.axes, points))]
+    factors = [
+        forward(own_body(network, i), scaled(x, BOX[a])[:, None])
+        for i, (a, x) in enumerate(zip(BOX.axes, points))
+    ]
     close(values, jnp.sum(math.prod(factors), axis=1))
 
 
@@ -350,7 +418,11 @@ def test_several_places_at_once_are_the_places_one_by_one():
     inside = BOX.lattice((5, 4, 3))
     face = Lattice(t=jnp.array([0.0]), x=inside["x"], y=inside["y"])
     data = Points(BOX.axes, random_coordinates((7, 7, 7)))
-    requests = [[{(0, (1, 0, 0)): 1.0}, {(1, (0, 2, 0)): 1.0}], [{(0, (0, 0, 0)): 1.0}], [{(1, (0, 0, 1)): 1.0}]]
+    requests = [
+        [{(0, (1, 0, 0)): 1.0}, {(1, (0, 2, 0)): 1.0}],
+        [{(0, (0, 0, 0)): 1.0}],
+        [{(1, (0, 0, 1)): 1.0}],
+    ]
     together = places_values(network, [inside, face, data], requests)
     for found, place, request in zip(together, [inside, face, data], requests):
         for ours, alone in zip(found, values_at(network, place, request)):
@@ -385,20 +457,33 @@ def test_every_coordinate_goes_through_the_network_once(passes, body):
     data = Points(BOX.axes, random_coordinates((4, 4, 4)))
     nothing, needs = [(0, (0, 0, 0))], [(0, (1, 0, 0)), (0, (0, 2, 0))]
     jax.eval_shape(
-        lambda: [source.shape for source in sources(network, [inside, initial, walls, data], [needs, nothing, nothing, nothing])]
+        lambda: [
+            source.shape
+            for source in sources(
+                network, [inside, initial, walls, data], [needs, nothing, nothing, nothing]
+            )
+        ]
     )
     # t: 9 inside + 1 initial + 4 data; x: 8 + 2 + 4; y: 7 + 4; filled up to the longest
     assert passes == [(3, 3, 14)]
 
 
 @pytest.mark.parametrize("make", [spinn, pinn])
-def test_passes_of_a_spinn_are_linear_in_the_points_of_an_axis_and_those_of_a_pinn_are_not(passes, make):
+def test_passes_of_a_spinn_are_linear_in_the_points_of_an_axis_and_those_of_a_pinn_are_not(
+    passes, make
+):
     network = make()
     needs = [(0, (2, 0, 0)), (0, (0, 2, 0)), (0, (0, 0, 2))]
     for n in (4, 8):
-        jax.eval_shape(lambda n=n: sources(network, [BOX.lattice(n)], [needs])[0].values(dict.fromkeys(needs, 1.0)))
+        jax.eval_shape(
+            lambda n=n: sources(network, [BOX.lattice(n)], [needs])[0].values(
+                dict.fromkeys(needs, 1.0)
+            )
+        )
     few, many = (math.prod(shape) for shape in passes)
-    assert few == (3 * 3 * 4 if make is spinn else (1 + 2 * 3) * 4**3)  # a PINN has one value for all axes
+    assert few == (
+        3 * 3 * 4 if make is spinn else (1 + 2 * 3) * 4**3
+    )  # a PINN has one value for all axes
     assert many == few * (2 if make is spinn else 8)
 
 
@@ -408,8 +493,15 @@ def test_the_matrix_products_of_a_body_have_as_many_rows_as_coordinates():
 
     def rows(n):
         closed = jax.make_jaxpr(lambda c: network.jets(c, 2))((jnp.zeros(n),) * 3)
-        inner = [e.params["call_jaxpr"].jaxpr for e in closed.jaxpr.eqns if "call_jaxpr" in e.params]
-        products = [e for each in (closed.jaxpr, *inner) for e in each.eqns if e.primitive.name == "dot_general"]
+        inner = [
+            e.params["call_jaxpr"].jaxpr for e in closed.jaxpr.eqns if "call_jaxpr" in e.params
+        ]
+        products = [
+            e
+            for each in (closed.jaxpr, *inner)
+            for e in each.eqns
+            if e.primitive.name == "dot_general"
+        ]
         return {math.prod(e.invars[0].aval.shape[:-1]) for e in products}
 
     assert rows(10) == {3 * 3 * 10}
@@ -439,7 +531,9 @@ def test_a_spinn_begins_with_glorot_normal_weights_and_zero_biases(body):
             # the variance of n normal numbers is known to √(2 / n), their mean to √(1 / n), their kurtosis to √(24 / n)
             assert weight.var() == pytest.approx(variance, rel=5 * math.sqrt(2 / weight.size))
             assert abs(weight.mean()) < 5 * math.sqrt(variance / weight.size)
-            assert np.mean(weight**4) / weight.var() ** 2 == pytest.approx(3, abs=5 * math.sqrt(24 / weight.size))
+            assert np.mean(weight**4) / weight.var() ** 2 == pytest.approx(
+                3, abs=5 * math.sqrt(24 / weight.size)
+            )
 
 
 def test_a_pinn_begins_with_glorot_normal_weights_and_zero_biases():
@@ -448,23 +542,41 @@ def test_a_pinn_begins_with_glorot_normal_weights_and_zero_biases():
     expected = [2 / (3 + 128)] + [2 / 256] * (len(hidden) - 1) + [2 / 130]
     for layer, variance in zip((*hidden, out), expected):
         np.testing.assert_array_equal(layer.bias, 0.0)
-        assert np.asarray(layer.weight).var() == pytest.approx(variance, rel=5 * math.sqrt(2 / layer.weight.size))
+        assert np.asarray(layer.weight).var() == pytest.approx(
+            variance, rel=5 * math.sqrt(2 / layer.weight.size)
+        )
 
 
 def test_the_numbers_of_layers_and_their_widths():
     """`depth` hidden layers, then a linear one; the two gates of a modified body are made along with the first."""
 
     def shapes(architecture):
-        return [layer.weight.shape for layer in layers(eqx.filter_eval_shape(architecture.build, KEY, BOX, 2).body)]
+        return [
+            layer.weight.shape
+            for layer in layers(eqx.filter_eval_shape(architecture.build, KEY, BOX, 2).body)
+        ]
 
-    assert shapes(SPINN(width=5, depth=3, rank=4, body="mlp")) == [(3, 1, 5), (3, 5, 5), (3, 5, 5), (3, 5, 8)]
-    assert shapes(SPINN(width=5, depth=3, rank=4, body="modified")) == [(3, 1, 15), (3, 5, 5), (3, 5, 5), (3, 5, 8)]
+    assert shapes(SPINN(width=5, depth=3, rank=4, body="mlp")) == [
+        (3, 1, 5),
+        (3, 5, 5),
+        (3, 5, 5),
+        (3, 5, 8),
+    ]
+    assert shapes(SPINN(width=5, depth=3, rank=4, body="modified")) == [
+        (3, 1, 15),
+        (3, 5, 5),
+        (3, 5, 5),
+        (3, 5, 8),
+    ]
     assert shapes(PINN(width=5, depth=1, body="mlp")) == [(3, 5), (5, 2)]
 
 
 def test_the_key_decides_the_weights_and_those_of_the_axes_differ():
     first, again, other = (
-        np.asarray(layers(SPINN(width=6, depth=1, body="mlp").build(jax.random.key(k), BOX).body)[0].weight) for k in (1, 1, 2)
+        np.asarray(
+            layers(SPINN(width=6, depth=1, body="mlp").build(jax.random.key(k), BOX).body)[0].weight
+        )
+        for k in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.any(first == other)
@@ -473,7 +585,9 @@ def test_the_key_decides_the_weights_and_those_of_the_axes_differ():
 
 def test_steepness_is_that_of_the_first_layers_features():
     """Weights of standard deviation s and biases uniform in [-s, s]: features turn all over the axis."""
-    first = layers(SPINN(width=2000, rank=1, depth=1, body="mlp", steepness=7.0).build(KEY, BOX).body)[0]
+    first = layers(
+        SPINN(width=2000, rank=1, depth=1, body="mlp", steepness=7.0).build(KEY, BOX).body
+    )[0]
     assert np.asarray(first.weight).std() == pytest.approx(7.0, rel=5 / math.sqrt(2 * 6000))
     bias = np.asarray(first.bias)
     assert np.max(np.abs(bias)) <= 7.0
@@ -487,9 +601,13 @@ def test_networks_are_built_and_run_in_the_asked_precision(make, dtype):
 
     def run():
         network = architecture.build(KEY, BOX, 1, ("y",), [["-+"], [""], [""]], dtype)
-        return network.body, sources(network, [BOX.lattice(3)], [[(0, (2, 0, 0))]])[0].values({(0, (2, 0, 0)): 1.0})
+        return network.body, sources(network, [BOX.lattice(3)], [[(0, (2, 0, 0))]])[0].values(
+            {(0, (2, 0, 0)): 1.0}
+        )
 
-    assert {leaf.dtype for leaf in jax.tree.leaves(eqx.filter_eval_shape(run)) if hasattr(leaf, "dtype")} == {jnp.dtype(dtype)}
+    assert {
+        leaf.dtype for leaf in jax.tree.leaves(eqx.filter_eval_shape(run)) if hasattr(leaf, "dtype")
+    } == {jnp.dtype(dtype)}
 
 
 # --- settings and what is refused -----------------------------------------------------------------------------------
@@ -549,5 +667,7 @@ def test_settings_are_frozen_and_equal_by_value():
 
 
 def test_something_else_than_a_network_is_refused():
-    with pytest.raises(InputError, match=r"network must be a SPINN or a PINN, got 'spinn'.*sx.SPINN\("):
+    with pytest.raises(
+        InputError, match=r"network must be a SPINN or a PINN, got 'spinn'.*sx.SPINN\("
+    ):
         network_name("spinn")

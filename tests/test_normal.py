@@ -57,7 +57,10 @@ def system():
 
 def disc():
     return sx.Problem(
-        sx.Box(x=(-1, 1), y=(-1, 1)), lambda u: u.xx + u.yy + 1, [sx.Dirichlet(0)], inside=lambda x, y: x**2 + y**2 - 1
+        sx.Box(x=(-1, 1), y=(-1, 1)),
+        lambda u: u.xx + u.yy + 1,
+        [sx.Dirichlet(0)],
+        inside=lambda x, y: x**2 + y**2 - 1,
     )
 
 
@@ -109,19 +112,24 @@ def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, pla
             "tucker": sx.SPINN(rank=ranks, depth=0, functions=4, body="mlp", merge="tucker"),
             "train": sx.SPINN(rank=bonds, width=3, depth=1, merge="train"),
         }[network]
-        recipe = sx.Recipe(chosen, 6, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64")
+        recipe = sx.Recipe(
+            chosen, 6, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64"
+        )
     loss = Loss(problem, recipe)
     model = Model.build(loss.problem, recipe, jax.random.key(3))
     places = loss.draw(jax.random.key(1), jnp.array(0))
     basis = [
-        jax.random.normal(jax.random.key(i), (*c.shape[:2], c.shape[1] - 1)) for i, c in enumerate(model.network.coefficients)
+        jax.random.normal(jax.random.key(i), (*c.shape[:2], c.shape[1] - 1))
+        for i, c in enumerate(model.network.coefficients)
     ]
     found = eqx.filter_jit(lambda m: layer_equations(loss, m, places, {}, basis))(model)
     left, jacobian, flat = dense(loss, model, places)
     assert found.value == pytest.approx(float(left @ left), rel=1e-12)
     assert found.value == pytest.approx(float(loss.total(loss(model, places))), rel=1e-12)
 
-    sizes = [b.shape[0] * b.shape[2] * c.shape[2] for b, c in zip(basis, model.network.coefficients)]
+    sizes = [
+        b.shape[0] * b.shape[2] * c.shape[2] for b, c in zip(basis, model.network.coefficients)
+    ]
     core = 0 if model.network.core is None else model.network.core.size
 
     def columns(step):  # where the coefficients and unknowns stand among the flat parameters
@@ -132,11 +140,22 @@ def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, pla
         ]
         new = None if not core else model.network.core + parts[-2].reshape(model.network.core.shape)
         unknowns = {k: v + parts[-1][i] for i, (k, v) in enumerate(model.unknowns.items())}
-        return ravel_pytree(eqx.filter(Model(model.network.with_coefficients(moved, new), unknowns), eqx.is_array))[0] - flat
+        return (
+            ravel_pytree(
+                eqx.filter(
+                    Model(model.network.with_coefficients(moved, new), unknowns), eqx.is_array
+                )
+            )[0]
+            - flat
+        )
 
     own = jacobian @ jax.jacfwd(columns)(jnp.zeros(sum(sizes) + core + len(model.unknowns)))
-    assert np.allclose(found.gradient, own.T @ left, rtol=1e-10, atol=1e-12 * np.abs(found.gradient).max())
-    assert np.allclose(found.matrix, own.T @ own, rtol=1e-10, atol=1e-12 * np.abs(found.matrix).max())
+    assert np.allclose(
+        found.gradient, own.T @ left, rtol=1e-10, atol=1e-12 * np.abs(found.gradient).max()
+    )
+    assert np.allclose(
+        found.matrix, own.T @ own, rtol=1e-10, atol=1e-12 * np.abs(found.matrix).max()
+    )
 
 
 @given(number=st.integers(1, 12), order=st.integers(0, 4))
@@ -155,13 +174,20 @@ def test_features_times_coefficients_are_the_factors():
     problem = system()
     recipe = sx.Recipe(sx.SPINN(rank=3, width=4, depth=1), 5, precision="float64")
     network = Model.build(problem, recipe, jax.random.key(0)).network
-    coordinates = tuple(jnp.linspace(*problem.box[a], n) for a, n in zip(problem.box.axes, (4, 5, 6)))
+    coordinates = tuple(
+        jnp.linspace(*problem.box[a], n) for a, n in zip(problem.box.axes, (4, 5, 6))
+    )
     for features, coefficients, jet in zip(
-        network.features(coordinates, 2), network.coefficients, network.jets(coordinates, 2), strict=True
+        network.features(coordinates, 2),
+        network.coefficients,
+        network.jets(coordinates, 2),
+        strict=True,
     ):
         assert np.allclose(jnp.einsum("conf,cfr->conr", features, coefficients), jet, atol=1e-12)
     again = network.with_coefficients(network.coefficients)
-    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(network)))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(network))
+    )
 
 
 def test_a_linear_equation_is_solved_to_rounding():
@@ -176,7 +202,9 @@ def test_a_linear_equation_is_solved_to_rounding():
         [sx.Dirichlet(0)],
         reference=exact,
     )
-    assert sx.solve(problem, spectral(functions=18, points=24), progress=False).relative_l2() < 1e-11
+    assert (
+        sx.solve(problem, spectral(functions=18, points=24), progress=False).relative_l2() < 1e-11
+    )
 
 
 def test_a_nonlinear_equation_with_an_unknown_coefficient():
@@ -188,11 +216,17 @@ def test_a_nonlinear_equation_with_an_unknown_coefficient():
     def residual(u, t, x, kappa):
         return u.t - kappa * u.xx + u**2 - (exact(t, x) ** 2 - 0.3 * (exact(t, x) - 1))
 
-    points = np.stack(np.meshgrid([1.0], np.linspace(0.2, 2.8, 7), indexing="ij"), -1).reshape(-1, 2)
+    points = np.stack(np.meshgrid([1.0], np.linspace(0.2, 2.8, 7), indexing="ij"), -1).reshape(
+        -1, 2
+    )
     problem = sx.Problem(
         sx.Box(t=(0, 1), x=(0, 3)),
         residual,
-        [sx.Initial(exact), sx.Dirichlet(exact), sx.Data(points, np.asarray(exact(points[:, 0], points[:, 1])))],
+        [
+            sx.Initial(exact),
+            sx.Dirichlet(exact),
+            sx.Data(points, np.asarray(exact(points[:, 0], points[:, 1]))),
+        ],
         reference=exact,
         unknowns={"kappa": 0.2},
     )
@@ -211,7 +245,9 @@ def test_a_wall_that_the_solution_leaves_like_a_root():
             [sx.Dirichlet(0, hard=hard), sx.Data([[0.0]], [1.0])],
             reference=lambda x: jnp.sqrt(1 - x**2),
         )
-        return sx.solve(problem, spectral(rank=1, functions=12, points=20), progress=False).relative_l2()
+        return sx.solve(
+            problem, spectral(rank=1, functions=12, points=20), progress=False
+        ).relative_l2()
 
     assert error("root") < 1e-10
     assert error(True) > 1e-3
@@ -285,25 +321,62 @@ def test_a_core_is_solved_for_where_products_alone_would_have_to_be_many():
         (lambda: sx.SPINN(rank=[3, 4], merge="tucker"), "dict by axis"),
         (lambda: sx.SPINN(rank={"x": 3}, merge="train"), "from the first axis"),
         (lambda: sx.SPINN(rank={"x": 0}, merge="tucker"), "rank"),
-        (lambda: sx.SPINN(rank={"x": 3}, merge="tucker").build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))), "axis y"),
-        (lambda: sx.SPINN(rank={"z": 3}, merge="tucker").build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))), "z"),
-        (lambda: sx.SPINN(rank=[3], merge="train").build(jax.random.key(0), sx.Box(t=(0, 1), x=(0, 1), y=(0, 1))), "2"),
-        (lambda: sx.SPINN(rank=9, merge="tucker", depth=0, functions=4).build(jax.random.key(0), sx.Box(x=(0, 1))), "at most"),
+        (
+            lambda: sx.SPINN(rank={"x": 3}, merge="tucker").build(
+                jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))
+            ),
+            "axis y",
+        ),
+        (
+            lambda: sx.SPINN(rank={"z": 3}, merge="tucker").build(
+                jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))
+            ),
+            "z",
+        ),
+        (
+            lambda: sx.SPINN(rank=[3], merge="train").build(
+                jax.random.key(0), sx.Box(t=(0, 1), x=(0, 1), y=(0, 1))
+            ),
+            "2",
+        ),
+        (
+            lambda: sx.SPINN(rank=9, merge="tucker", depth=0, functions=4).build(
+                jax.random.key(0), sx.Box(x=(0, 1))
+            ),
+            "at most",
+        ),
         (lambda: sx.SPINN(breaks={"x": 0.5}), "give functions"),
         (lambda: sx.SPINN(functions=4, breaks=0.5), "breaks must be a dict"),
-        (lambda: sx.SPINN(functions=4, breaks={"x": 2.0}).build(jax.random.key(0), sx.Box(x=(0, 1))), "inside"),
         (
-            lambda: sx.SPINN(functions=4, breaks={"x": [0.5, 0.5]}).build(jax.random.key(0), sx.Box(x=(0, 1))),
+            lambda: sx.SPINN(functions=4, breaks={"x": 2.0}).build(
+                jax.random.key(0), sx.Box(x=(0, 1))
+            ),
+            "inside",
+        ),
+        (
+            lambda: sx.SPINN(functions=4, breaks={"x": [0.5, 0.5]}).build(
+                jax.random.key(0), sx.Box(x=(0, 1))
+            ),
             "one after the other",
         ),
         (
-            lambda: sx.SPINN(functions={"y": 4}, breaks={"x": 0.5}).build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))),
+            lambda: sx.SPINN(functions={"y": 4}, breaks={"x": 0.5}).build(
+                jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))
+            ),
             "give functions along x",
         ),
-        (lambda: sx.SPINN(depth=0, functions={"y": 4}).build(jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))), "x has none"),
+        (
+            lambda: sx.SPINN(depth=0, functions={"y": 4}).build(
+                jax.random.key(0), sx.Box(x=(0, 1), y=(0, 1))
+            ),
+            "x has none",
+        ),
         (lambda: sx.Dirichlet(0, hard="square"), 'True, False or "root"'),
         (lambda: sx.Recipe(optimiser=sx.Solve()), "precision='float64'"),
-        (lambda: sx.Recipe(sx.PINN(), optimiser=sx.Solve(), precision="float64"), "separable network"),
+        (
+            lambda: sx.Recipe(sx.PINN(), optimiser=sx.Solve(), precision="float64"),
+            "separable network",
+        ),
         (lambda: sx.SPINN(depth=0), "depth"),
         (lambda: sx.SPINN(functions=0), "functions"),
         (lambda: sx.Solve(steps=0), "Solve: steps"),
@@ -316,7 +389,11 @@ def test_bad_input(change, words):
 
 
 def test_two_faces_that_are_to_be_joined_are_refused():
-    problem = sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), lambda u: u.t + u.x, [sx.Initial(lambda x: x), sx.Periodic(hard=False)])
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(0, 1)),
+        lambda u: u.t + u.x,
+        [sx.Initial(lambda x: x), sx.Periodic(hard=False)],
+    )
     with pytest.raises(sx.InputError, match="Periodic"):
         sx.solve(problem, spectral(), progress=False)
 
@@ -329,7 +406,9 @@ def test_conjugate_gradients_make_the_steps_that_a_matrix_makes(merge):
 
     def solved(most):
         optimiser = sx.Solve(3, sweeps=1, most=most, iterations=2_000)
-        recipe = sx.Recipe(network, 6, optimiser=optimiser, sampler=sx.GaussLegendre(), precision="float64")
+        recipe = sx.Recipe(
+            network, 6, optimiser=optimiser, sampler=sx.GaussLegendre(), precision="float64"
+        )
         return sx.solve(system(), recipe, progress=False)
 
     by_matrix, by_gradients = solved(10_000), solved(0)

@@ -17,17 +17,28 @@ from separax.training.trainer import UNSEEN, Trainer
 
 
 def recipe(*optimisers, **options):
-    small = {"network": sx.SPINN(rank=4, width=8, depth=1, body="mlp"), "points": 10, "emphasis": 1.0}
+    small = {
+        "network": sx.SPINN(rank=4, width=8, depth=1, body="mlp"),
+        "points": 10,
+        "emphasis": 1.0,
+    }
     return sx.Recipe(**(small | {"optimiser": list(optimisers)} | options))
 
 
 def decay():
     """u' = -2u, u(0) = 1."""
-    return sx.Problem(sx.Box(t=(0, 1)), lambda u: u.t + 2 * u, [sx.Initial(1.0)], reference=lambda t: jnp.exp(-2 * t))
+    return sx.Problem(
+        sx.Box(t=(0, 1)),
+        lambda u: u.t + 2 * u,
+        [sx.Initial(1.0)],
+        reference=lambda t: jnp.exp(-2 * t),
+    )
 
 
 def parameters(solution):
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(solution.model) if hasattr(leaf, "shape")])
+    return np.concatenate(
+        [np.ravel(leaf) for leaf in jax.tree.leaves(solution.model) if hasattr(leaf, "shape")]
+    )
 
 
 # --- least squares -------------------------------------------------------------------------------------------------
@@ -65,7 +76,9 @@ def test_least_squares(optimiser):
             updates, state = adam.update(jax.grad(function)(carry[0]), carry[1], carry[0])
             return (optax.apply_updates(carry[0], updates), state), None
 
-        (slow, _), _ = jax.lax.scan(step, (jnp.zeros(12), adam.init(jnp.zeros(12))), None, length=150)
+        (slow, _), _ = jax.lax.scan(
+            step, (jnp.zeros(12), adam.init(jnp.zeros(12))), None, length=150
+        )
         assert np.linalg.norm(found - minimiser) < 1e-10 * np.linalg.norm(minimiser)
         assert np.linalg.norm(slow - minimiser) > 0.1 * np.linalg.norm(minimiser)
 
@@ -94,8 +107,12 @@ def test_bfgs_explains_the_last_change_of_the_gradient():
             step, change = np.asarray(after - at), np.asarray(new.gradient - state.gradient)
             inverse = np.asarray(new.inverse)
             assert np.linalg.norm(step) > 0
-            np.testing.assert_allclose(inverse @ change, step, rtol=0, atol=1e-9 * np.linalg.norm(step))
-            np.testing.assert_allclose(inverse, inverse.T, rtol=0, atol=1e-12 * np.abs(inverse).max())
+            np.testing.assert_allclose(
+                inverse @ change, step, rtol=0, atol=1e-9 * np.linalg.norm(step)
+            )
+            np.testing.assert_allclose(
+                inverse, inverse.T, rtol=0, atol=1e-12 * np.abs(inverse).max()
+            )
             assert np.linalg.eigvalsh(inverse).min() > 0
             at, state = after, new
 
@@ -112,14 +129,20 @@ def test_bfgs_in_its_textbook_form():
             s, y = np.asarray(after - at), np.asarray(new.gradient - state.gradient)
             before = np.asarray(state.inverse) * (s @ y / (y @ y) if bool(state.fresh) else 1.0)
             left = np.eye(12) - np.outer(s, y) / (s @ y)
-            np.testing.assert_allclose(new.inverse, left @ before @ left.T + np.outer(s, s) / (s @ y), rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(
+                new.inverse,
+                left @ before @ left.T + np.outer(s, s) / (s @ y),
+                rtol=1e-8,
+                atol=1e-10,
+            )
             at, state = after, new
 
 
 def test_a_matrix_that_would_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("separax.core.memory.available", lambda: 1_000)
     with pytest.raises(
-        sx.InputError, match=r"BFGS: the matrix of .* parameters would need .* use a smaller network, or sx.LBFGS"
+        sx.InputError,
+        match=r"BFGS: the matrix of .* parameters would need .* use a smaller network, or sx.LBFGS",
     ):
         sx.solve(decay(), recipe(sx.BFGS(5), points=8))
 
@@ -137,10 +160,18 @@ def test_what_cannot_be_evaluated_is_not_stepped_on(optimiser):
 # --- one after the other --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("second", "precision"), [(sx.LBFGS, "float32"), (sx.LBFGS, "float64"), (sx.BFGS, "float64")])
+@pytest.mark.parametrize(
+    ("second", "precision"), [(sx.LBFGS, "float32"), (sx.LBFGS, "float64"), (sx.BFGS, "float64")]
+)
 def test_the_second_goes_on_where_adam_ended(second, precision):
     """On a rule of quadrature, where all losses are of the same points."""
-    how = recipe(sx.Adam(1e-2, "cosine"), second(200), steps=400, sampler=sx.GaussLegendre(), precision=precision)
+    how = recipe(
+        sx.Adam(1e-2, "cosine"),
+        second(200),
+        steps=400,
+        sampler=sx.GaussLegendre(),
+        precision=precision,
+    )
     found = sx.solve(decay(), how)
     adam, total = found.history.total[:40], found.history.total
     assert total[40] <= adam.min() * (1 + 1e-4)
@@ -153,8 +184,12 @@ def test_the_second_goes_on_where_adam_ended(second, precision):
 
 def test_stages_count_on(monkeypatch):
     seen, compiled, before = [], [], Trainer.compile
-    monkeypatch.setattr(Trainer, "compile", lambda self, state: compiled.append(before(self, state)) or compiled[-1])
-    how = recipe(sx.Adam(1e-3, steps=25), sx.LBFGS(15), sx.Adam(1e-3), steps=12, sampler=sx.Uniform(every=10))
+    monkeypatch.setattr(
+        Trainer, "compile", lambda self, state: compiled.append(before(self, state)) or compiled[-1]
+    )
+    how = recipe(
+        sx.Adam(1e-3, steps=25), sx.LBFGS(15), sx.Adam(1e-3), steps=12, sampler=sx.Uniform(every=10)
+    )
     found = sx.solve(decay(), how, callback=lambda **now: seen.append((now["step"], now["steps"])))
     np.testing.assert_array_equal(found.history.steps, [0, 10, 20, 25, 35, 40, 50])
     assert found.timing.steps == how.total_steps == 52
@@ -166,8 +201,14 @@ def test_stages_count_on(monkeypatch):
     assert found.timing.compile_seconds > sum(c.seconds for c in compiled)
     assert found.memory_bytes == max(c.bytes for c in compiled)
     # draws: 0, 1, 2 for Adam, 3 for all of L-BFGS, 4 and 5 for Adam again
-    assert [(s.start, s.end, s.every, s.draw) for s in how.stages] == [(0, 25, 10, 0), (25, 40, None, 3), (40, 52, 10, 4)]
-    assert [s.draw for s in recipe(sx.Adam(steps=9), sx.LBFGS(9), sampler=sx.GaussLegendre()).stages] == [0, 0]
+    assert [(s.start, s.end, s.every, s.draw) for s in how.stages] == [
+        (0, 25, 10, 0),
+        (25, 40, None, 3),
+        (40, 52, 10, 4),
+    ]
+    assert [
+        s.draw for s in recipe(sx.Adam(steps=9), sx.LBFGS(9), sampler=sx.GaussLegendre()).stages
+    ] == [0, 0]
 
 
 def test_a_stage_begins_from_the_best_on_one_draw_of_its_own():
@@ -177,8 +218,12 @@ def test_a_stage_begins_from_the_best_on_one_draw_of_its_own():
     with jax.enable_x64(True):
         loss = Loss(decay(), how)
         key = jax.random.split(jax.random.key(0))[1]
-        own, unseen = (loss.draw(key, jnp.asarray(n, jnp.int32)) for n in (how.stages[1].draw, UNSEEN + 1))
-        begun, best = (float(loss.total(loss(found.model, at))) for found, at in ((adam, own), (both, unseen)))
+        own, unseen = (
+            loss.draw(key, jnp.asarray(n, jnp.int32)) for n in (how.stages[1].draw, UNSEEN + 1)
+        )
+        begun, best = (
+            float(loss.total(loss(found.model, at))) for found, at in ((adam, own), (both, unseen))
+        )
     assert both.history.total[20] == pytest.approx(begun, rel=1e-3)
     assert both.best_loss == pytest.approx(best, rel=1e-3)
     falling = both.history.total[20:]
@@ -194,9 +239,20 @@ def test_what_fits_the_points_alone_is_not_taken_for_the_solution():
         reference=lambda t: 0.01 * jnp.exp(20 * t * (1 - t)),
     )
     network = sx.SPINN(rank=8, width=24, depth=2, steepness=12.0)
-    before = recipe(sx.Adam(5e-3, steps=600), network=network, points=6, sampler=sx.Uniform(every=10), precision="float64")
+    before = recipe(
+        sx.Adam(5e-3, steps=600),
+        network=network,
+        points=6,
+        sampler=sx.Uniform(every=10),
+        precision="float64",
+    )
     after = recipe(
-        sx.Adam(5e-3, steps=600), sx.BFGS(300), network=network, points=6, precision="float64", sampler=sx.Uniform(every=10)
+        sx.Adam(5e-3, steps=600),
+        sx.BFGS(300),
+        network=network,
+        points=6,
+        precision="float64",
+        sampler=sx.Uniform(every=10),
     )
     adam, both = sx.solve(steep, before), sx.solve(steep, after)
     assert both.history.total[-1] < 1e-4 * both.history.total[60]  # the points are fitted
@@ -212,7 +268,9 @@ def test_a_stage_that_finds_nothing_better_leaves_what_it_was_given():
     with jax.enable_x64(True):
         loss = Loss(decay(), how)
         places = loss.draw(jax.random.key(0), jnp.asarray(0))
-        assert float(loss.total(loss(found.model, places))) == pytest.approx(found.best_loss, rel=1e-2)
+        assert float(loss.total(loss(found.model, places))) == pytest.approx(
+            found.best_loss, rel=1e-2
+        )
 
 
 def test_a_stage_that_diverges_leaves_the_best_of_the_one_before():
@@ -232,7 +290,9 @@ def test_the_last_parameters_are_looked_at_too():
     with jax.enable_x64(True):
         loss = Loss(decay(), how)
         places = loss.draw(jax.random.split(jax.random.key(0))[1], jnp.asarray(0))
-        assert float(loss.total(loss(found.model, places))) == pytest.approx(found.best_loss, rel=1e-5)
+        assert float(loss.total(loss(found.model, places))) == pytest.approx(
+            found.best_loss, rel=1e-5
+        )
 
 
 @pytest.mark.slow
@@ -249,7 +309,9 @@ def test_seeds_trained_together_are_those_trained_alone():
 
 def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
     """Stopped where L-BFGS would begin, and inside L-BFGS."""
-    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr(
+        "separax.solving.session.LAUNCH_SECONDS", 0.0
+    )  # launches as short as they get
     how = recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(300), steps=200, sampler=sx.Uniform(every=10))
     straight = sx.solve(decay(), how, out=tmp_path / "straight")
     for stop, stage in ((200, 0), (400, 1)):
@@ -258,7 +320,9 @@ def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
             if step == stop:
                 os.kill(os.getpid(), signal.SIGINT)
 
-        stopped = sx.solve(decay(), how, out=tmp_path / "stopped", resume=stop > 200, callback=ctrl_c)
+        stopped = sx.solve(
+            decay(), how, out=tmp_path / "stopped", resume=stop > 200, callback=ctrl_c
+        )
         assert stopped.interrupted
         assert stopped.timing.steps == stop
         assert States(tmp_path / "stopped", None).newest()[0]["stage"] == stage
@@ -275,7 +339,10 @@ def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
         np.testing.assert_array_equal(a[name], b[name])
     with pytest.raises(sx.InputError, match="recipe"):
         sx.solve(
-            decay(), recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(300, memory=5), steps=200), out=tmp_path / "stopped", resume=True
+            decay(),
+            recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(300, memory=5), steps=200),
+            out=tmp_path / "stopped",
+            resume=True,
         )
 
 
@@ -295,17 +362,33 @@ def test_bad_input():
     refused(lambda: sx.LBFGS(tries=1.5), "LBFGS: tries", "1.5")
     refused(lambda: sx.LBFGS(slack=-1), "LBFGS: slack", "-1")
     refused(lambda: sx.Adam(steps=-3), "Adam: steps", "-3")
-    refused(lambda: sx.Adam(schedule=lambda step: 1e-3, warmup=5), "Adam: warmup=5", "leave warmup out")
+    refused(
+        lambda: sx.Adam(schedule=lambda step: 1e-3, warmup=5), "Adam: warmup=5", "leave warmup out"
+    )
     refused(recipe, "optimiser", "none", "optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]")
     refused(lambda: recipe(sx.Adam(), sx.LBFGS), "optimiser must be", "LBFGS", "sx.LBFGS(1_000)")
     refused(lambda: recipe(sx.Adam(), "lbfgs"), "optimiser must be", "'lbfgs'", "sx.LBFGS(1_000)")
-    refused(lambda: recipe(sx.Adam(), sx.LBFGS()), "Adam, LBFGS do not say how many steps", "sx.LBFGS(steps=1_000)")
-    refused(lambda: recipe(sx.Adam(steps=10), sx.LBFGS(10), steps=500), "steps=500", "leave one of the two out")
-    refused(lambda: sx.solve(decay(), recipe(sx.Adam(warmup=50, steps=20), sx.LBFGS(10))), "warmup=50", "20 steps")
+    refused(
+        lambda: recipe(sx.Adam(), sx.LBFGS()),
+        "Adam, LBFGS do not say how many steps",
+        "sx.LBFGS(steps=1_000)",
+    )
+    refused(
+        lambda: recipe(sx.Adam(steps=10), sx.LBFGS(10), steps=500),
+        "steps=500",
+        "leave one of the two out",
+    )
+    refused(
+        lambda: sx.solve(decay(), recipe(sx.Adam(warmup=50, steps=20), sx.LBFGS(10))),
+        "warmup=50",
+        "20 steps",
+    )
 
 
 def test_a_schedule_runs_over_its_own_stage():
-    first, second = recipe(sx.Adam(1e-2, "cosine"), sx.Adam(1e-3, "cosine", steps=50), steps=100).stages
+    first, second = recipe(
+        sx.Adam(1e-2, "cosine"), sx.Adam(1e-3, "cosine", steps=50), steps=100
+    ).stages
     assert (first.steps, second.steps) == (100, 50)
     for stage in (first, second):
         assert isinstance(stage.optimiser, sx.Adam)

@@ -53,7 +53,11 @@ def klein_gordon():
         return u.tt - u.xx - u.yy + u**2 - (exact(t, x, y) ** 2 - 4 * exact(t, x, y))
 
     cosine, sine = wave(2.0, HALF), wave(2.0)
-    u = [(1.0, cosine, power(1), one), (1.0, cosine, one, power(1)), (1.0, sine, power(1), power(1))]
+    u = [
+        (1.0, cosine, power(1), one),
+        (1.0, cosine, one, power(1)),
+        (1.0, sine, power(1), power(1)),
+    ]
     return sx.Problem(sx.Box(t=(0, 10), x=(-1, 1), y=(-1, 1)), residual), [u]
 
 
@@ -87,8 +91,15 @@ def taylor_green():
 
     sine, cosine, decay = wave(1.0), wave(1.0, HALF), growth(-2 * nu)
     u, v = [(1.0, decay, cosine, sine)], [(-1.0, decay, sine, cosine)]
-    p = [(-0.25, growth(-4 * nu), wave(2.0, HALF), one), (-0.25, growth(-4 * nu), one, wave(2.0, HALF))]
-    return sx.Problem(sx.Box(t=(0, 1), x=(0, 6), y=(0, 6)), residual, fields=("u", "v", "p")), [u, v, p]
+    p = [
+        (-0.25, growth(-4 * nu), wave(2.0, HALF), one),
+        (-0.25, growth(-4 * nu), one, wave(2.0, HALF)),
+    ]
+    return sx.Problem(sx.Box(t=(0, 1), x=(0, 6), y=(0, 6)), residual, fields=("u", "v", "p")), [
+        u,
+        v,
+        p,
+    ]
 
 
 def vorticity_of_beltrami():
@@ -101,15 +112,29 @@ def vorticity_of_beltrami():
     u = [(1.0, one, one, sine), (1.0, one, cosine, one)]
     v = [(1.0, sine, one, one), (1.0, one, one, cosine)]
     w = [(1.0, one, sine, one), (1.0, cosine, one, one)]
-    return sx.Problem(sx.Box(x=(0, 6), y=(0, 6), z=(0, 6)), residual, fields=("u", "v", "w")), [u, v, w]
+    return sx.Problem(sx.Box(x=(0, 6), y=(0, 6), z=(0, 6)), residual, fields=("u", "v", "w")), [
+        u,
+        v,
+        w,
+    ]
 
 
 def logistic():
     """u = e^t solves u' = u, and u' = u (1 + log u) - t u."""
-    return sx.Problem(sx.Box(t=(0, 2)), lambda u, t: u.t - u * (1 + np.log(u)) + t * u), [[(1.0, growth(1.0))]]
+    return sx.Problem(sx.Box(t=(0, 2)), lambda u, t: u.t - u * (1 + np.log(u)) + t * u), [
+        [(1.0, growth(1.0))]
+    ]
 
 
-EQUATIONS = [klein_gordon, heat, burgers_in_conservation_form, biharmonic, taylor_green, vorticity_of_beltrami, logistic]
+EQUATIONS = [
+    klein_gordon,
+    heat,
+    burgers_in_conservation_form,
+    biharmonic,
+    taylor_green,
+    vorticity_of_beltrami,
+    logistic,
+]
 
 
 @pytest.mark.parametrize("points", [False, True], ids=["lattice", "points"])
@@ -125,7 +150,9 @@ def test_one_text_gives_the_same_values_on_a_lattice_and_at_points(equation):
     """Not zero here: every component has something added."""
     problem, components = equation()
     added = (0.3, *[wave(1.3, 0.2)] * problem.box.dimension)
-    lattice, points = (residuals(problem, [[*c, added] for c in components], points=p) for p in (False, True))
+    lattice, points = (
+        residuals(problem, [[*c, added] for c in components], points=p) for p in (False, True)
+    )
     assert lattice.keys() == points.keys()
     for name in lattice:
         np.testing.assert_allclose(lattice[name], points[name], rtol=1e-12, atol=1e-12)
@@ -161,15 +188,26 @@ def test_functions_get_what_they_name_in_any_order():
 
 def test_defaults_of_a_function_are_kept():
     problem = sx.Problem(STRIP, lambda u, speed=3.0: u.t + speed * u.x)
-    np.testing.assert_allclose(residuals(problem, [[(1.0, growth(-3.0), growth(1.0))]])["residual"], 0, atol=1e-12)
+    np.testing.assert_allclose(
+        residuals(problem, [[(1.0, growth(-3.0), growth(1.0))]])["residual"], 0, atol=1e-12
+    )
 
 
 def test_unknown_coefficients_enter_equations_and_conditions():
-    problem = sx.Problem(STRIP, lambda u, k: u.t - k * u.xx, [sx.Initial(lambda x, k: jnp.sin(k * x))], unknowns={"k": 1.0})
+    problem = sx.Problem(
+        STRIP,
+        lambda u, k: u.t - k * u.xx,
+        [sx.Initial(lambda x, k: jnp.sin(k * x))],
+        unknowns={"k": 1.0},
+    )
     for k in (2.0, 5.0):
         solution = [[(1.0, growth(-(k**3)), wave(k))]]
-        np.testing.assert_allclose(residuals(problem, solution, {"k": jnp.asarray(k)})["residual"], 0, atol=1e-10)
-        terms, _ = exact_terms(problem, sx.Recipe(network=TINY, precision="float64"), solution, {"k": jnp.asarray(k)})
+        np.testing.assert_allclose(
+            residuals(problem, solution, {"k": jnp.asarray(k)})["residual"], 0, atol=1e-10
+        )
+        terms, _ = exact_terms(
+            problem, sx.Recipe(network=TINY, precision="float64"), solution, {"k": jnp.asarray(k)}
+        )
         assert terms["initial"] == pytest.approx(0, abs=1e-25)
 
 
@@ -184,7 +222,9 @@ def terms_of(recipe, condition, u, box=STRIP):
 
 def test_initial_value(recipe):
     u = [(1.0, growth(-4.0), wave(2.0))]
-    assert terms_of(recipe, sx.Initial(lambda x: jnp.sin(2 * x)), u)[0] == pytest.approx(0, abs=1e-28)
+    assert terms_of(recipe, sx.Initial(lambda x: jnp.sin(2 * x)), u)[0] == pytest.approx(
+        0, abs=1e-28
+    )
     off, place = terms_of(recipe, sx.Initial(lambda x: jnp.sin(2 * x) + x), u)
     assert off == pytest.approx(float(np.mean(np.asarray(place.arrays()["x"]) ** 2)), rel=1e-12)
     np.testing.assert_array_equal(place.arrays()["t"], 0)
@@ -194,18 +234,26 @@ def test_initial_velocity(recipe):
     u = [(1.0, growth(-4.0), wave(2.0))]
     condition = sx.Initial(lambda x: -4 * jnp.sin(2 * x), of=lambda u: u.t)
     assert terms_of(recipe, condition, u)[0] == pytest.approx(0, abs=1e-26)
-    assert terms_of(recipe, sx.Initial(0, of=lambda u: u.tt - 4 * u.xx - 32 * u), u)[0] == pytest.approx(0, abs=1e-24)
+    assert terms_of(recipe, sx.Initial(0, of=lambda u: u.tt - 4 * u.xx - 32 * u), u)[
+        0
+    ] == pytest.approx(0, abs=1e-24)
 
 
 def test_dirichlet_is_on_every_face_of_space(recipe):
     """u = t + x² on x = -1 and x = 2."""
     u = [(1.0, power(1), one), (1.0, one, power(2))]
-    assert terms_of(recipe, sx.Dirichlet(lambda t, x: t + x**2), u)[0] == pytest.approx(0, abs=1e-28)
+    assert terms_of(recipe, sx.Dirichlet(lambda t, x: t + x**2), u)[0] == pytest.approx(
+        0, abs=1e-28
+    )
     # 1 and 4 missing on the two faces: their means are added up
     assert terms_of(recipe, sx.Dirichlet(lambda t: t), u)[0] == pytest.approx(1 + 16, rel=1e-12)
     assert terms_of(recipe, sx.Dirichlet(lambda t: t, on="x-"), u)[0] == pytest.approx(1, rel=1e-12)
-    assert terms_of(recipe, sx.Dirichlet(lambda t: t, on="x+"), u)[0] == pytest.approx(16, rel=1e-12)
-    assert terms_of(recipe, sx.Dirichlet(lambda t: t, on=("x+", "x-")), u)[0] == pytest.approx(17, rel=1e-12)
+    assert terms_of(recipe, sx.Dirichlet(lambda t: t, on="x+"), u)[0] == pytest.approx(
+        16, rel=1e-12
+    )
+    assert terms_of(recipe, sx.Dirichlet(lambda t: t, on=("x+", "x-")), u)[0] == pytest.approx(
+        17, rel=1e-12
+    )
 
 
 def test_dirichlet_on_a_square_adds_four_faces(recipe):
@@ -221,7 +269,9 @@ def test_neumann_is_along_the_outward_normal(recipe):
     u = [(1.0, one, power(2))]
     assert terms_of(recipe, sx.Neumann(2, on="x-"), u)[0] == pytest.approx(0, abs=1e-28)
     assert terms_of(recipe, sx.Neumann(4, on="x+"), u)[0] == pytest.approx(0, abs=1e-28)
-    assert terms_of(recipe, sx.Neumann(lambda x: jnp.where(x < 0, 2.0, 4.0)), u)[0] == pytest.approx(0, abs=1e-28)
+    assert terms_of(recipe, sx.Neumann(lambda x: jnp.where(x < 0, 2.0, 4.0)), u)[
+        0
+    ] == pytest.approx(0, abs=1e-28)
     assert terms_of(recipe, sx.Neumann(0), u)[0] == pytest.approx(4 + 16, rel=1e-12)
     assert terms_of(recipe, sx.Neumann(-2, on="x-"), u)[0] == pytest.approx(16, rel=1e-12)
 
@@ -246,13 +296,22 @@ def test_robin_mixes_value_and_slope(recipe):
 def test_soft_periodicity_penalises_both_jumps(recipe):
     box = sx.Box(t=(0, 1), x=(0, 2 * np.pi))
     soft = sx.Periodic(hard=False)
-    assert terms_of(recipe, soft, [(1.0, growth(1.0), wave(3.0))], box)[0] == pytest.approx(0, abs=1e-24)
+    assert terms_of(recipe, soft, [(1.0, growth(1.0), wave(3.0))], box)[0] == pytest.approx(
+        0, abs=1e-24
+    )
     # x jumps by 2π, its slope does not; x² jumps by 4π² and its slope by 4π
-    assert terms_of(recipe, soft, [(1.0, one, power(1))], box)[0] == pytest.approx((2 * np.pi) ** 2, rel=1e-12)
+    assert terms_of(recipe, soft, [(1.0, one, power(1))], box)[0] == pytest.approx(
+        (2 * np.pi) ** 2, rel=1e-12
+    )
     expected = (4 * np.pi**2) ** 2 + (4 * np.pi) ** 2
-    assert terms_of(recipe, soft, [(1.0, one, power(2))], box)[0] == pytest.approx(expected, rel=1e-12)
+    assert terms_of(recipe, soft, [(1.0, one, power(2))], box)[0] == pytest.approx(
+        expected, rel=1e-12
+    )
     # an operator that kills the jump
-    assert terms_of(recipe, sx.Periodic(hard=False, of=lambda u: u.x), [(1.0, one, power(1))], box)[0] == 0
+    assert (
+        terms_of(recipe, sx.Periodic(hard=False, of=lambda u: u.x), [(1.0, one, power(1))], box)[0]
+        == 0
+    )
 
 
 def test_built_in_conditions_are_no_loss_terms():
@@ -265,16 +324,27 @@ def test_built_in_conditions_are_no_loss_terms():
 
 
 def test_built_in_zero_of_one_field_of_two():
-    pair = sx.Problem(SQUARE, lambda u, v: u.x - v.y, [sx.Dirichlet(0, of=lambda v: v, hard=True)], fields=("u", "v"))
+    pair = sx.Problem(
+        SQUARE,
+        lambda u, v: u.x - v.y,
+        [sx.Dirichlet(0, of=lambda v: v, hard=True)],
+        fields=("u", "v"),
+    )
     assert pair.walls == (("", "-+"), ("", "-+"))
 
 
 def test_a_general_condition(recipe):
     """u u_x = 2 x³ for u = x², on the upper face."""
     u = [(1.0, one, power(2))]
-    assert terms_of(recipe, sx.Condition(16, on="x+", of=lambda u: u * u.x), u)[0] == pytest.approx(0, abs=1e-26)
-    assert terms_of(recipe, sx.Condition(lambda x: 2 * x**3, on="t+", of=lambda u: u * u.x), u)[0] == pytest.approx(0, abs=1e-26)
-    assert terms_of(recipe, sx.Condition(1, on="t", of=lambda u, x: u - x**2 + 4), u)[0] == pytest.approx(2 * 9, rel=1e-12)
+    assert terms_of(recipe, sx.Condition(16, on="x+", of=lambda u: u * u.x), u)[0] == pytest.approx(
+        0, abs=1e-26
+    )
+    assert terms_of(recipe, sx.Condition(lambda x: 2 * x**3, on="t+", of=lambda u: u * u.x), u)[
+        0
+    ] == pytest.approx(0, abs=1e-26)
+    assert terms_of(recipe, sx.Condition(1, on="t", of=lambda u, x: u - x**2 + 4), u)[
+        0
+    ] == pytest.approx(2 * 9, rel=1e-12)
 
 
 def test_arrays_lie_on_the_regular_grid_of_a_face(recipe):
@@ -283,17 +353,21 @@ def test_arrays_lie_on_the_regular_grid_of_a_face(recipe):
     exact, place = terms_of(recipe, sx.Initial(np.sin(2 * xs)), u)
     assert exact == pytest.approx(0, abs=1e-28)
     np.testing.assert_allclose(place["x"], xs, atol=1e-14)
-    assert terms_of(recipe, sx.Initial(np.sin(2 * xs) + xs), u)[0] == pytest.approx(np.mean(xs**2), rel=1e-12)
+    assert terms_of(recipe, sx.Initial(np.sin(2 * xs) + xs), u)[0] == pytest.approx(
+        np.mean(xs**2), rel=1e-12
+    )
 
 
 def test_arrays_on_a_grid_of_their_own(recipe):
     u = [(1.0, growth(-4.0), wave(2.0))]
     xs = np.array([-0.9, 0.1, 0.2, 1.7])
     for lattice in ({"x": xs}, sx.Lattice(x=xs)):
-        assert terms_of(recipe, sx.Initial(np.sin(2 * xs), lattice=lattice), u)[0] == pytest.approx(0, abs=1e-28)
-        assert terms_of(recipe, sx.Initial(np.sin(2 * xs) - xs, lattice=lattice), u)[0] == pytest.approx(
-            np.mean(xs**2), rel=1e-12
+        assert terms_of(recipe, sx.Initial(np.sin(2 * xs), lattice=lattice), u)[0] == pytest.approx(
+            0, abs=1e-28
         )
+        assert terms_of(recipe, sx.Initial(np.sin(2 * xs) - xs, lattice=lattice), u)[
+            0
+        ] == pytest.approx(np.mean(xs**2), rel=1e-12)
 
 
 def test_arrays_on_a_periodic_axis_leave_its_end_out(recipe):
@@ -318,7 +392,9 @@ def test_arrays_on_a_face_of_two_axes(recipe):
 def test_neumann_with_an_array(recipe):
     """-u_x of t x² at x = -1 is 2t."""
     ts = np.linspace(0, 1, 7)
-    assert terms_of(recipe, sx.Neumann(2 * ts, on="x-"), [(1.0, power(1), power(2))])[0] == pytest.approx(0, abs=1e-28)
+    assert terms_of(recipe, sx.Neumann(2 * ts, on="x-"), [(1.0, power(1), power(2))])[
+        0
+    ] == pytest.approx(0, abs=1e-28)
 
 
 def test_data_at_points(recipe):
@@ -328,7 +404,9 @@ def test_data_at_points(recipe):
     # to the last digit of float64: the points themselves must not be rounded
     assert terms_of(recipe, sx.Data(points, values), u)[0] == pytest.approx(0, abs=1e-28)
     assert terms_of(recipe, sx.Data(points, values + 3), u)[0] == pytest.approx(9, rel=1e-12)
-    assert terms_of(recipe, sx.Data(points, -4 * values, of=lambda u: u.t), u)[0] == pytest.approx(0, abs=1e-26)
+    assert terms_of(recipe, sx.Data(points, -4 * values, of=lambda u: u.t), u)[0] == pytest.approx(
+        0, abs=1e-26
+    )
 
 
 def test_data_points_keep_float64_when_the_problem_is_made_outside():
@@ -336,7 +414,9 @@ def test_data_points_keep_float64_when_the_problem_is_made_outside():
     points = np.random.default_rng(0).uniform([0, -1], [1, 2], (9, 2))
     with jax.enable_x64(False):
         problem = sx.Problem(STRIP, nothing, [sx.Data(points, points[:, 1])])
-    terms, _ = exact_terms(problem, sx.Recipe(network=TINY, points=4, precision="float64"), [[(1.0, one, power(1))]])
+    terms, _ = exact_terms(
+        problem, sx.Recipe(network=TINY, points=4, precision="float64"), [[(1.0, one, power(1))]]
+    )
     assert terms["data"] == pytest.approx(0, abs=1e-30)
 
 
@@ -351,7 +431,13 @@ def test_weights_and_names(recipe):
     problem = sx.Problem(STRIP, nothing, conditions)
     assert problem.names == ("residual", "initial", "initial 2", "left", "right", "right 2")
     loss = Loss(
-        problem, sx.Recipe(network=recipe.network, weights={"left": 3.0, "right": 10.0}, emphasis=1.0, precision="float64")
+        problem,
+        sx.Recipe(
+            network=recipe.network,
+            weights={"left": 3.0, "right": 10.0},
+            emphasis=1.0,
+            precision="float64",
+        ),
     )
     np.testing.assert_array_equal(loss.weights, [1, 5, 1, 3, 20, 1])
     assert float(loss.total(jnp.arange(6.0))) == 0 + 5 + 2 + 9 + 80 + 5
@@ -364,7 +450,12 @@ def test_conditions_of_a_system(recipe):
     conditions = [
         sx.Initial(lambda x: jnp.sin(x), of=lambda u: u),
         sx.Initial(0, of=lambda v: v),
-        sx.Condition(0, on="t+", of=lambda u, v, t, x: u * jnp.sin(t) * jnp.sin(x) - v * jnp.cos(t) * jnp.sin(x), name="both"),
+        sx.Condition(
+            0,
+            on="t+",
+            of=lambda u, v, t, x: u * jnp.sin(t) * jnp.sin(x) - v * jnp.cos(t) * jnp.sin(x),
+            name="both",
+        ),
     ]
     problem = sx.Problem(STRIP, residual, conditions, fields=("u", "v"))
     # u = cos t sin x, v = sin t cos x solve v_t = cos t cos x = u_x and u_t = -sin t sin x = v_x

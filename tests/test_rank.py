@@ -47,7 +47,10 @@ def relative_l2(found, function, box, points):
         lattice = quadrature(box, points)
         exact = np.broadcast_to(np.asarray(function(**lattice.arrays())), lattice.shape)
     letters = "abcdef"[: box.dimension]
-    made = np.einsum(",".join(c + "r" for c in letters) + "->" + letters, *(np.asarray(jet[0]) for jet in found.function.jets))
+    made = np.einsum(
+        ",".join(c + "r" for c in letters) + "->" + letters,
+        *(np.asarray(jet[0]) for jet in found.function.jets),
+    )
     weight = np.einsum(",".join(letters) + "->" + letters, *map(np.asarray, lattice.weights))
     return np.sqrt(np.sum(weight * (made - exact) ** 2) / np.sum(weight * exact**2))
 
@@ -68,7 +71,9 @@ def test_two_axes_are_eckart_young():
 
 
 def test_singular_values_are_those_of_the_function_not_of_the_lattice():
-    few, many = (rank.study(smooth, Box(x=(0, 2), y=(-1, 3)), (1, 3, 5), points) for points in (48, 96))
+    few, many = (
+        rank.study(smooth, Box(x=(0, 2), y=(-1, 3)), (1, 3, 5), points) for points in (48, 96)
+    )
     for a, b in zip(few, many):
         assert a.relative_l2 == pytest.approx(b.relative_l2, rel=1e-8)
         assert a.resolution < 1e-10
@@ -108,7 +113,12 @@ def test_klein_gordon_has_rank_three():
 def test_klein_gordon_in_four_axes_has_rank_three_as_well():
     """(1 + x)(1 + y)(1 + z) - (1 - x)(1 - y)(1 - z) = 2 (x + y + z + xyz): two products for the sum, one for the rest."""
     box = Box(t=(0, 10), x=(-1, 1), y=(-1, 1), z=(-1, 1))
-    found = rank.study(lambda t, x, y, z: (x + y + z) * jnp.cos(2 * t) + x * y * z * jnp.sin(2 * t), box, (2, 3), points=16)
+    found = rank.study(
+        lambda t, x, y, z: (x + y + z) * jnp.cos(2 * t) + x * y * z * jnp.sin(2 * t),
+        box,
+        (2, 3),
+        points=16,
+    )
     assert found[0].relative_l2 > 0.1
     assert found[1].relative_l2 < 1e-12
 
@@ -120,7 +130,9 @@ def test_six_axes():
         return x0**2 + x1**2 + x2**2 + x3**2 + x4**2 + 10 * t
 
     rows = rank.study(diffusion, box, (1, 2, 6), points=5)
-    assert [row.relative_l2 for row in rows] == sorted((row.relative_l2 for row in rows), reverse=True)
+    assert [row.relative_l2 for row in rows] == sorted(
+        (row.relative_l2 for row in rows), reverse=True
+    )
     assert rows[1].relative_l2 > 1e-8
     assert rows[2].relative_l2 < 1e-10
 
@@ -137,13 +149,22 @@ def test_sums_of_products_are_found(number, dimension, seed):
     names = ("t", "x", "y", "z")[:dimension]
 
     def factor(axis, x):
-        return sum(c * jnp.cos(k * jnp.arccos(x))[..., None] for k, c in enumerate(coefficients[axis]))
+        return sum(
+            c * jnp.cos(k * jnp.arccos(x))[..., None] for k, c in enumerate(coefficients[axis])
+        )
 
     def function(t, x, y, z=None):
         given = [v for v in (t, x, y, z) if v is not None]
-        return jnp.sum(jnp.prod(jnp.stack(jnp.broadcast_arrays(*map(factor, range(dimension), given))), axis=0), axis=-1)
+        return jnp.sum(
+            jnp.prod(
+                jnp.stack(jnp.broadcast_arrays(*map(factor, range(dimension), given))), axis=0
+            ),
+            axis=-1,
+        )
 
-    rows = rank.study(function, Box(**dict.fromkeys(names, (-1, 1))), range(1, number + 1), points=8, starts=4)
+    rows = rank.study(
+        function, Box(**dict.fromkeys(names, (-1, 1))), range(1, number + 1), points=8, starts=4
+    )
     assert rows[-1].relative_l2 < 1e-9
     assert number == 1 or rows[-2].relative_l2 > 1e-6
 
@@ -157,7 +178,9 @@ def test_errors_fall_and_are_those_of_the_factors():
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 1e-3
     for f in found:
-        assert f.relative_l2 == pytest.approx(relative_l2(f, function, CUBE, 12), rel=1e-4, abs=1e-14)
+        assert f.relative_l2 == pytest.approx(
+            relative_l2(f, function, CUBE, 12), rel=1e-4, abs=1e-14
+        )
         assert f.function.shape == (12, 12, 12)
         assert f.function.jets[0].dtype == jnp.float64
         assert f.function.rank == f.rank
@@ -187,12 +210,16 @@ def test_the_jacobian_and_the_gram_matrices_agree():
     blocks.append(np.einsum("ar,cr,bi->abcir", factors[0], factors[2], np.eye(3)).reshape(60, -1))
     blocks.append(np.einsum("ar,br,ci->abcir", factors[0], factors[1], np.eye(5)).reshape(60, -1))
     jacobian = np.concatenate(blocks, 1)
-    np.testing.assert_allclose(np.concatenate([g.ravel() for g in gradient]), jacobian.T @ rest.ravel(), atol=1e-12)
+    np.testing.assert_allclose(
+        np.concatenate([g.ravel() for g in gradient]), jacobian.T @ rest.ravel(), atol=1e-12
+    )
     damping = 1e-1 * np.linalg.norm(jacobian, 2) ** 2
     iterated = _conjugate_gradients(factors, others, pairs, gradient, damping, 1e-9)
     for a, b in zip(direct, iterated):
         np.testing.assert_allclose(a, b, atol=1e-7)
-    expected = np.linalg.solve(jacobian.T @ jacobian + damping * np.eye(24), -jacobian.T @ rest.ravel())
+    expected = np.linalg.solve(
+        jacobian.T @ jacobian + damping * np.eye(24), -jacobian.T @ rest.ravel()
+    )
     np.testing.assert_allclose(np.concatenate([s.ravel() for s in direct]), expected, atol=1e-12)
 
 
@@ -208,7 +235,9 @@ def test_needed():
     assert rank.needed(rows, 1e-3) == 4
     assert rank.needed(rows, 1e-9) is None
     assert rank.needed([row._replace(resolution=2e-3) for row in rows], 1e-2) == 2
-    assert rank.needed([row._replace(resolution=2e-3) for row in rows], 1e-3) is None  # the lattice cannot tell
+    assert (
+        rank.needed([row._replace(resolution=2e-3) for row in rows], 1e-3) is None
+    )  # the lattice cannot tell
     with pytest.raises(InputError, match="tolerance"):
         rank.needed(rows, 0)
 
@@ -216,7 +245,11 @@ def test_needed():
 @pytest.mark.parametrize(
     ("function", "options", "message"),
     [
-        (lambda x, y, z: 1 / (x - x), {"points": 8}, "function is not finite at 512 of 512 points, first at x="),
+        (
+            lambda x, y, z: 1 / (x - x),
+            {"points": 8},
+            "function is not finite at 512 of 512 points, first at x=",
+        ),
         (lambda x, q: x, {}, "its parameter 'q' is not known here"),
         (lambda x: jnp.exp(1j * x), {"points": 8}, "real numbers"),
         (lambda x: 0 * x, {"points": 8}, "zero everywhere"),
@@ -236,7 +269,9 @@ def test_what_does_not_fit_is_refused_before_it_is_tried():
     with pytest.raises(MemoryPrediction, match="64 × 64"):
         rank.study(lambda x0: x0, box, points=64)
     assert rank.default_points(box) ** 6 <= rank.LATTICE
-    with pytest.raises(InputError, match="points: 6000 along an axis, of 2048 at most: write points=256"):
+    with pytest.raises(
+        InputError, match="points: 6000 along an axis, of 2048 at most: write points=256"
+    ):
         rank.study(lambda x: x, Box(x=(0, 1), y=(0, 1)), points={"x": 6000, "y": 3})
     with pytest.raises(MemoryPrediction, match="1000000 × 1000000"):
         rank.study(lambda x: x, Box(x=(0, 1), y=(0, 1)), points=1_000_000)
@@ -268,9 +303,13 @@ def ask(tmp_path):
 
 
 def test_the_command_tells_what_its_lattice_cannot_see(ask):
-    done = ask("FILE", "--axis", "x=-1,1", "--axis", "y=-1,1", "--ranks", "4,16", "--points", "8", "--json")
+    done = ask(
+        "FILE", "--axis", "x=-1,1", "--axis", "y=-1,1", "--ranks", "4,16", "--points", "8", "--json"
+    )
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["needed"] is None  # sixteen products of eight points are exact, and say nothing about |x - y|
+    assert (
+        json.loads(done.stdout)["needed"] is None
+    )  # sixteen products of eight points are exact, and say nothing about |x - y|
     shown = ask("FILE", "--axis", "x=-1,1", "--axis", "y=-1,1", "--ranks", "1").stdout
     assert ":one" in shown.replace("\n", "").replace(" ", "")  # and no picture of a 1
 

@@ -53,7 +53,11 @@ def made():
 
 def lattice(counts=(5, 4, 3), seed=0):
     draw = np.random.default_rng(seed)
-    t, x, y = draw.uniform(0, 1, counts[0]), draw.uniform(-1, 1, counts[1]), draw.uniform(-1, 1, counts[2])
+    t, x, y = (
+        draw.uniform(0, 1, counts[0]),
+        draw.uniform(-1, 1, counts[1]),
+        draw.uniform(-1, 1, counts[2]),
+    )
     return t[:, None, None], x[:, None], y
 
 
@@ -80,7 +84,9 @@ def test_a_lattice_and_scattered_points_get_the_same_values(made):
     np.testing.assert_allclose(function(*points).reshape(5, 4, 3), values, atol=1e-14)
     # the axes of the result may come in any order, and some arrays may be numbers
     t, x, y = (c.ravel() for c in place)
-    np.testing.assert_allclose(function(t, x[:, None, None], y[:, None]), values.transpose(1, 2, 0), atol=1e-14)
+    np.testing.assert_allclose(
+        function(t, x[:, None, None], y[:, None]), values.transpose(1, 2, 0), atol=1e-14
+    )
     np.testing.assert_allclose(function(t[1], x[:, None], y), values[1], atol=1e-14)
     np.testing.assert_allclose(function(t[:, None], x[2], y[None, :]), values[:, 2], atol=1e-14)
     np.testing.assert_allclose(function(t[0], x[:3], y), np.diag(values[0, :3]), atol=1e-14)
@@ -93,7 +99,9 @@ def test_nothing_is_made_until_there_are_numbers_and_then_only_once(made):
     assert function.lazy
     shape = jax.eval_shape(function, *(jax.ShapeDtypeStruct((3, 1), jnp.float32),) * 3)
     assert (shape.shape, shape.dtype, times) == ((3, 1), jnp.float32, [])
-    problem = sx.Problem(sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1)), lambda u: u.t - u.xx, reference=function)
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1)), lambda u: u.t - u.xx, reference=function
+    )
     assert times == []
     place = problem.box.lattice(4)
     found = problem.reference_values(place.arrays(), place.shape, problem.reference)["u"]
@@ -135,12 +143,19 @@ def test_the_precision_is_that_of_the_coordinates(made):
 def test_outside_of_the_table_is_nan(made):
     function, _ = made
     assert np.isnan(function(np.array([0.5, 1.5]), 0.0, 0.0)).tolist() == [False, True]
-    assert np.isnan(function(np.array([0.5, 0.5]), np.array([-1.1, 0]), np.zeros(2))).tolist() == [True, False]
+    assert np.isnan(function(np.array([0.5, 0.5]), np.array([-1.1, 0]), np.zeros(2))).tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [((0.1, 0.2), "y"), ((0.1, 0.2, 0.3, 0.4), "t, x, y"), ((np.zeros(2), np.zeros(3), 0.0), "t (2,)")],
+    [
+        ((0.1, 0.2), "y"),
+        ((0.1, 0.2, 0.3, 0.4), "t, x, y"),
+        ((np.zeros(2), np.zeros(3), 0.0), "t (2,)"),
+    ],
 )
 def test_a_call_that_cannot_be_is_refused_in_words(made, arguments, words):
     with pytest.raises(InputError) as error:
@@ -164,7 +179,8 @@ class Work:
 
     def same(self, found):
         return found.keys() == self().keys() and all(
-            np.array_equal(found[k], v) and found[k].dtype == v.dtype and found[k].shape == v.shape for k, v in self().items()
+            np.array_equal(found[k], v) and found[k].dtype == v.dtype and found[k].shape == v.shape
+            for k, v in self().items()
         )
 
 
@@ -302,7 +318,9 @@ def test_no_home_stops_nobody(monkeypatch):
         ("win32", "LOCALAPPDATA", "AppData/Local"),
     ],
 )
-def test_the_cache_lies_where_the_system_keeps_caches(monkeypatch, tmp_path, platform, variable, below):
+def test_the_cache_lies_where_the_system_keeps_caches(
+    monkeypatch, tmp_path, platform, variable, below
+):
     for name in ("SEPARAX_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", platform)
@@ -336,14 +354,20 @@ def turned(angle):
 
 def test_one_step_is_of_order_five():
     steps = np.array([0.8, 0.4, 0.2, 0.1])
-    errors = [np.abs(integrate(turn, turned(0), h, h, 1e9, 1e9)[0] - turned(h)).max() for h in steps]
-    assert order(1 / steps, errors) == pytest.approx(6, abs=0.2)  # the error of a single step is one order higher
+    errors = [
+        np.abs(integrate(turn, turned(0), h, h, 1e9, 1e9)[0] - turned(h)).max() for h in steps
+    ]
+    assert order(1 / steps, errors) == pytest.approx(
+        6, abs=0.2
+    )  # the error of a single step is one order higher
 
 
 @pytest.mark.parametrize("tolerance", [1e-4, 1e-6, 1e-8, 1e-10])
 def test_steps_are_as_long_as_the_tolerance_allows(tolerance):
     calls = []
-    found, _ = integrate(lambda u: calls.append(1) or turn(u), turned(0), 10.0, 5.0, tolerance, tolerance)
+    found, _ = integrate(
+        lambda u: calls.append(1) or turn(u), turned(0), 10.0, 5.0, tolerance, tolerance
+    )
     assert np.abs(found - turned(10)).max() < 20 * tolerance
     assert len(calls) < 80 * tolerance**-0.2
 
@@ -362,7 +386,11 @@ TIME, TIME_WEIGHTS = gauss(np.linspace(0, 1, 17) ** 3)
 
 
 def box_norm(values):
-    return np.sqrt(np.einsum("txy,t,x,y->", values**2, TIME_WEIGHTS, SPACE_WEIGHTS, SPACE_WEIGHTS, optimize=True))
+    return np.sqrt(
+        np.einsum(
+            "txy,t,x,y->", values**2, TIME_WEIGHTS, SPACE_WEIGHTS, SPACE_WEIGHTS, optimize=True
+        )
+    )
 
 
 def on_box(function):
@@ -388,14 +416,19 @@ def test_diffusion_converges_faster_than_any_finite_difference(truth):
 def test_the_error_in_time_follows_the_tolerance():
     fine = diffusion.solve(48, 4, 1e-12)["u"]
     tolerances = np.array([1e-4, 1e-5, 1e-6, 1e-7, 1e-8])
-    errors = np.array([np.abs(diffusion.solve(48, 4, tolerance)["u"] - fine).max() for tolerance in tolerances])
+    errors = np.array(
+        [np.abs(diffusion.solve(48, 4, tolerance)["u"] - fine).max() for tolerance in tolerances]
+    )
     assert (errors < 10 * tolerances).all()
 
 
 def test_the_table_of_instants_converges_with_the_order_of_its_stencil():
     t = np.linspace(0.05, 1, 60)[:, None, None]
     x = np.linspace(-0.8, 0.8, 20)
-    values = [diffusion.interpolated(diffusion.solve(48, n, 1e-11))(t, x[:, None], x) for n in (8, 16, 32, 128)]
+    values = [
+        diffusion.interpolated(diffusion.solve(48, n, 1e-11))(t, x[:, None], x)
+        for n in (8, 16, 32, 128)
+    ]
     errors = [np.abs(v - values[-1]).max() for v in values[:-1]]
     assert order([8, 16, 32], errors) > diffusion.STENCIL - 2
 
@@ -411,7 +444,9 @@ def test_diffusion_agrees_with_the_exact_solution_of_barenblatt():
         return exact(0, x, y)
 
     values, sizes = on_box(exact), np.array([32, 48, 64, 96])
-    found = [on_box(diffusion.interpolated(diffusion.solve(n, 16, 1e-7, start), start)) for n in sizes]
+    found = [
+        on_box(diffusion.interpolated(diffusion.solve(n, 16, 1e-7, start), start)) for n in sizes
+    ]
     errors = [box_norm(u - values) / box_norm(values) for u in found]
     assert order(sizes, errors) > 1.3  # that of a kink between nodes
     assert errors[-1] < 5e-3
@@ -424,7 +459,9 @@ def test_diffusion_starts_from_the_three_gaussians_of_the_paper():
         0.25 * np.exp(-7.3) + 0.3 * np.exp(-8.2),
         0.25 * np.exp(-5.8) + 0.4 * np.exp(-6.15),
     ]
-    np.testing.assert_allclose(diffusion.initial(*centres.T), np.array([0.25, 0.4, 0.3]) + tails, rtol=1e-12)
+    np.testing.assert_allclose(
+        diffusion.initial(*centres.T), np.array([0.25, 0.4, 0.3]) + tails, rtol=1e-12
+    )
 
 
 def test_the_edge_where_the_conditions_of_diffusion_disagree():
@@ -434,7 +471,9 @@ def test_the_edge_where_the_conditions_of_diffusion_disagree():
     wall = np.max(np.abs(np.broadcast_arrays(x[:, None], x)), axis=0) == 1
     assert np.max(values[0][wall]) == pytest.approx(0.0094, abs=5e-5)
     assert not np.any(values[1:, wall])
-    assert np.linalg.norm(values[0][wall]) / np.linalg.norm(values) == pytest.approx(4.5e-4, abs=5e-6)
+    assert np.linalg.norm(values[0][wall]) / np.linalg.norm(values) == pytest.approx(
+        4.5e-4, abs=5e-6
+    )
 
 
 def test_mirrored_initial_values_give_the_mirrored_solution():
@@ -462,7 +501,9 @@ def finite_differences(intervals, instants):
         return (along_x + left * (w[1:-1, :-2] - middle) + right * (w[1:-1, 2:] - middle)).ravel()
 
     for i, (start, end) in enumerate(zip((0, *instants), instants)):
-        method = RK45(rate, start, u[i, 1:-1, 1:-1].ravel(), end, rtol=1e-7, atol=1e-8, first_step=1e-6)
+        method = RK45(
+            rate, start, u[i, 1:-1, 1:-1].ravel(), end, rtol=1e-7, atol=1e-8, first_step=1e-6
+        )
         with np.errstate(all="ignore"):
             while method.status == "running":
                 method.step()
@@ -477,7 +518,10 @@ def against_finite_differences(sizes):
         x, u = finite_differences(n, instants)
         found.append((x, u))
     for x, u in [*found, (found[-2][0], (4 * found[-1][1][:, ::2, ::2] - found[-2][1]) / 3)]:
-        true, weights = diffusion.reference(np.array(instants)[:, None, None], x[:, None], x), np.gradient(x)
+        true, weights = (
+            diffusion.reference(np.array(instants)[:, None, None], x[:, None], x),
+            np.gradient(x),
+        )
         size = [np.sqrt(np.einsum("txy,x,y->t", v**2, weights, weights)) for v in (u - true, true)]
         differences.append(size[0] / size[1])
     return np.array(differences)
@@ -511,8 +555,18 @@ def test_diffusion_loses_through_the_boundary_what_it_loses():
     flux = 0
     for side in (-1, 1):
         inner = np.array([side * (1 - near)])
-        flux += np.einsum("txy,t,y->", diffusion.reference(t[:, None, None], inner[:, None], y) ** 2, weights, y_weights)
-        flux += np.einsum("txy,t,x->", diffusion.reference(t[:, None, None], y[:, None], inner) ** 2, weights, y_weights)
+        flux += np.einsum(
+            "txy,t,y->",
+            diffusion.reference(t[:, None, None], inner[:, None], y) ** 2,
+            weights,
+            y_weights,
+        )
+        flux += np.einsum(
+            "txy,t,x->",
+            diffusion.reference(t[:, None, None], y[:, None], inner) ** 2,
+            weights,
+            y_weights,
+        )
     start, end = diffusion.reference(np.array([0.2, 1])[:, None, None], SPACE[:, None], SPACE)
     lost = SPACE_WEIGHTS @ (start - end) @ SPACE_WEIGHTS
     assert lost > 0
@@ -523,7 +577,9 @@ def test_diffusion_loses_through_the_boundary_what_it_loses():
 def test_diffusion_comes_from_the_cache_the_second_time(monkeypatch):
     place = lattice()
     first = Computed("diffusion", ("t", "x", "y"), diffusion._make)(*place)
-    monkeypatch.setattr("separax.paper.references.diffusion.solve", lambda **settings: pytest.fail("solved again"))
+    monkeypatch.setattr(
+        "separax.paper.references.diffusion.solve", lambda **settings: pytest.fail("solved again")
+    )
     again = Computed("diffusion", ("t", "x", "y"), diffusion._make)
     np.testing.assert_array_equal(again(*place), first)
     (path,) = (f for f in os.listdir(os.environ["SEPARAX_CACHE"]) if f.startswith("diffusion"))
@@ -586,7 +642,9 @@ def test_the_expansion_on_a_lattice_on_points_and_inside_of_jit():
     points = np.stack(np.meshgrid(x, y, indexing="ij"), -1).reshape(-1, 2)
     np.testing.assert_allclose(lshape.reference(*points.T).reshape(12, 7), values, atol=1e-14)
     with jax.enable_x64(True):
-        np.testing.assert_array_equal(jax.jit(lshape.reference)(jnp.asarray(x)[:, None], jnp.asarray(y)), values)
+        np.testing.assert_array_equal(
+            jax.jit(lshape.reference)(jnp.asarray(x)[:, None], jnp.asarray(y)), values
+        )
 
 
 def finite_elements(intervals, grading, element):
@@ -597,7 +655,9 @@ def finite_elements(intervals, grading, element):
     middle = mesh.p[:, mesh.t].mean(axis=1)
     mesh = mesh.remove_elements(np.flatnonzero((middle > 0).all(axis=0)))
     basis = skfem.Basis(mesh, element, intorder=6)
-    u = skfem.solve(*skfem.condense(laplace.assemble(basis), unit_load.assemble(basis), D=basis.get_dofs()))
+    u = skfem.solve(
+        *skfem.condense(laplace.assemble(basis), unit_load.assemble(basis), D=basis.get_dofs())
+    )
     true = lshape.reference(*np.asarray(basis.global_coordinates()))
     difference = np.asarray(basis.interpolate(u)) - true
     return np.sqrt((difference**2 * basis.dx).sum() / (true**2 * basis.dx).sum())
@@ -606,12 +666,19 @@ def finite_elements(intervals, grading, element):
 @pytest.mark.parametrize(
     ("grading", "element", "expected", "finest"),
     [
-        (1, skfem.ElementTriP1(), 4 / 3, 3e-3),  # what the corner leaves of order two on a regular mesh
+        (
+            1,
+            skfem.ElementTriP1(),
+            4 / 3,
+            3e-3,
+        ),  # what the corner leaves of order two on a regular mesh
         (1.5, skfem.ElementTriP1(), 2, 2e-3),
         (2, skfem.ElementTriP2(), 3, 2e-5),
     ],
 )
-def test_finite_elements_converge_to_the_expansion_with_the_order_of_theory(grading, element, expected, finest):
+def test_finite_elements_converge_to_the_expansion_with_the_order_of_theory(
+    grading, element, expected, finest
+):
     sizes = np.array([24, 48, 96])
     errors = [finite_elements(n, grading, element) for n in sizes]
     assert order(sizes, errors) == pytest.approx(expected, abs=0.25)

@@ -51,7 +51,11 @@ def solution():
         (lambda u: -u.xx - u.yy - 1, {}, "-Δu = 1"),
         (lambda u: u.t + u * u.x - 0.01 * u.xx, {}, "u_t - 0.01 u_xx + u u_x = 0"),
         (lambda u, kappa: u.t - kappa * u.xx, {"kappa": 3.0}, "u_t - kappa u_xx = 0"),
-        (lambda u, a, b: u.t + (1 + a) * u.x - 2 * b * u.yy, {"a": 1.0, "b": 1.0}, "u_t + (1 + a) u_x - 2 b u_yy = 0"),
+        (
+            lambda u, a, b: u.t + (1 + a) * u.x - 2 * b * u.yy,
+            {"a": 1.0, "b": 1.0},
+            "u_t + (1 + a) u_x - 2 b u_yy = 0",
+        ),
         (lambda u, x: u.t - jnp.sin(x), {}, "u_t = f(x)"),
     ],
 )
@@ -61,7 +65,12 @@ def test_a_polynomial_of_derivatives_is_written_as_a_formula(residual, unknowns,
 
 @pytest.mark.parametrize(
     "residual",
-    [lambda u, x: u.t - x * u.xx, lambda u: u.t - np.sin(u), lambda u: u.t - jnp.sin(u.value), lambda u: u.t - u**3],
+    [
+        lambda u, x: u.t - x * u.xx,
+        lambda u: u.t - np.sin(u),
+        lambda u: u.t - jnp.sin(u.value),
+        lambda u: u.t - u**3,
+    ],
 )
 def test_anything_else_is_shown_as_it_was_written(residual):
     found = equation(sx.Problem(BOX, residual, START))
@@ -70,7 +79,12 @@ def test_anything_else_is_shown_as_it_was_written(residual):
 
 
 def test_what_is_not_linear_in_an_unknown_coefficient_is_no_formula():
-    assert equation(sx.Problem(BOX, lambda u, k: u.t - k**2 * u.xx, START, unknowns={"k": 2.0}))["formulas"] == []
+    assert (
+        equation(sx.Problem(BOX, lambda u, k: u.t - k**2 * u.xx, START, unknowns={"k": 2.0}))[
+            "formulas"
+        ]
+        == []
+    )
 
 
 def test_long_axes_are_subscripts_of_their_own():
@@ -80,15 +94,22 @@ def test_long_axes_are_subscripts_of_their_own():
     assert "<msub><mi>u</mi><mrow><mi>θ</mi><mi>θ</mi></mrow></msub>" in mathml(formula)
 
 
-@pytest.mark.parametrize("text", [*(entry.equation for entry in CATALOGUE.values()), "<script>u & v</script>", "u<b>_x</b>^2"])
+@pytest.mark.parametrize(
+    "text",
+    [*(entry.equation for entry in CATALOGUE.values()), "<script>u & v</script>", "u<b>_x</b>^2"],
+)
 def test_every_formula_is_well_formed_and_says_the_same(text):
     tree = ET.fromstring(mathml(text))
     raised = str.maketrans("²", "2")
-    assert "".join(tree.itertext()).replace("−", "-") == re.sub(r"[\s_^{}]", "", text.translate(raised))
+    assert "".join(tree.itertext()).replace("−", "-") == re.sub(
+        r"[\s_^{}]", "", text.translate(raised)
+    )
 
 
 def test_powers_and_subscripts_are_where_they_belong():
-    assert "<msubsup><mi>u</mi><mrow><mi>x</mi></mrow><mrow><mn>2</mn></mrow></msubsup>" in mathml("u_x²")
+    assert "<msubsup><mi>u</mi><mrow><mi>x</mi></mrow><mrow><mn>2</mn></mrow></msubsup>" in mathml(
+        "u_x²"
+    )
     assert "<msup><mi>k</mi><mrow><mn>2</mn></mrow></msup><mi>u</mi>" in mathml("k²u")
 
 
@@ -105,7 +126,11 @@ def test_a_plot_shows_the_solutions_values(solution):
 
 
 def test_several_values_make_several_pictures_with_one_scale(solution):
-    images = [panel.get_images()[0] for panel in solution.plot(x="x", y="y", t=[0, 1, 2], points=8).axes if panel.get_images()]
+    images = [
+        panel.get_images()[0]
+        for panel in solution.plot(x="x", y="y", t=[0, 1, 2], points=8).axes
+        if panel.get_images()
+    ]
     assert len(images) == 3
     assert len({image.get_clim() for image in images}) == 1
 
@@ -115,8 +140,16 @@ def test_several_values_make_several_pictures_with_one_scale(solution):
     [
         (sx.Box(t=(0, 1), x=(0, 2), y=(0, 1)), ("x", "y"), 0.5),
         (sx.Box(t=(0, 1), x=(0, 1), y=(0, 2)), ("x", "y"), 2.0),
-        (sx.Box(t=(0, 1), x=(0, 40), y=(0, 1)), ("x", "y"), None),  # to scale nothing could be seen of it
-        (sx.Box(t=(0, 1), x=(0, 2), y=(0, 1)), ("t", "x"), None),  # seconds and metres have no common scale
+        (
+            sx.Box(t=(0, 1), x=(0, 40), y=(0, 1)),
+            ("x", "y"),
+            None,
+        ),  # to scale nothing could be seen of it
+        (
+            sx.Box(t=(0, 1), x=(0, 2), y=(0, 1)),
+            ("t", "x"),
+            None,
+        ),  # seconds and metres have no common scale
     ],
 )
 def test_a_plane_of_space_is_drawn_to_scale(box, shown, share):
@@ -144,7 +177,9 @@ def test_an_axis_called_x_can_be_held_while_another_is_shown(solution):
 
 
 def test_operators_can_be_plotted_too(solution):
-    image = solution.of(lambda u: u.x * u.y).plot(x="x", y="y", t=1, points=8).axes[0].get_images()[0]
+    image = (
+        solution.of(lambda u: u.x * u.y).plot(x="x", y="y", t=1, points=8).axes[0].get_images()[0]
+    )
     true = solution.of(lambda u: u.x * u.y)(t=1.0, x=np.linspace(-1, 1, 8), y=np.linspace(0, 3, 8))
     np.testing.assert_array_equal(image.get_array(), true.T)
 
@@ -176,7 +211,9 @@ def test_a_reference_that_is_not_known_is_not_drawn():
         untrained(sx.Problem(BOX, klein_gordon, START), RECIPE).plot(reference=True)
 
 
-@pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
 def test_the_ending_says_what_a_figure_is(solution, tmp_path, ending, begins):
     path = figures.save_figure(solution, tmp_path / "new" / f"u.{ending}", x="x", t=0)
     assert path.read_bytes().startswith(begins)
@@ -195,8 +232,12 @@ def test_a_film_has_its_frames_and_each_is_a_moment(solution, tmp_path):
 
     with Image.open(solution.animate(tmp_path / "u.gif", x="x", frames=3, points=16, y=1)) as film:
         assert film.n_frames == 3
-    frames = animation._values(solution, "u", {"x": np.array([0.0, 0.5]), "y": 1.0}, "t", np.array([0.0, 2.0]), ("x",))
-    np.testing.assert_array_equal(frames, solution(t=np.array([0.0, 2.0]), x=np.array([0.0, 0.5]), y=1.0))
+    frames = animation._values(
+        solution, "u", {"x": np.array([0.0, 0.5]), "y": 1.0}, "t", np.array([0.0, 2.0]), ("x",)
+    )
+    np.testing.assert_array_equal(
+        frames, solution(t=np.array([0.0, 2.0]), x=np.array([0.0, 0.5]), y=1.0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,7 +316,12 @@ def test_a_page_says_how_a_solution_was_found_and_what_is_in_the_way(solution):
         "advice": ["a < b"],
     }
     text = render(solution, said, slices_of(solution, {}))
-    for words in ("solving, 1 step<", "16.4 s<", "2.0e-03</b><span>estimated error", '<p class="note">a &lt; b</p>'):
+    for words in (
+        "solving, 1 step<",
+        "16.4 s<",
+        "2.0e-03</b><span>estimated error",
+        '<p class="note">a &lt; b</p>',
+    ):
         assert words in text
     assert "<td>width</td>" in text  # a trained network has layers
     flat = sx.Recipe(sx.SPINN(rank=2, functions=4, depth=0))
@@ -289,7 +335,13 @@ def test_a_page_of_a_run_that_was_read_back_is_as_good(solution, page):
     read.problem = copy.copy(solution.problem)
     read.problem.reference = read.problem.residual = None
     after = write_report(read, page.parent, kept).read_text()
-    for part in ("<math", "reference at t = 1", "difference at t = 1", "Error of the best", "Factors along y"):
+    for part in (
+        "<math",
+        "reference at t = 1",
+        "difference at t = 1",
+        "Error of the best",
+        "Factors along y",
+    ):
         assert part in before
         assert part in after
 
@@ -298,7 +350,10 @@ def test_a_page_of_a_run_that_was_read_back_is_as_good(solution, page):
 def exact_run(tmp_path_factory):
     """A kept run in double precision whose reference is the solution itself."""
     recipe = sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, precision="float64")
-    found = untrained(sx.Problem(sx.Box(x=(-1, 1), y=(0, 3)), lambda u: u.x, [], reference=lambda x, y: x + y), recipe)
+    found = untrained(
+        sx.Problem(sx.Box(x=(-1, 1), y=(0, 3)), lambda u: u.x, [], reference=lambda x, y: x + y),
+        recipe,
+    )
     twin = found.of(lambda u: u)
     found.problem.reference = lambda x, y: twin(x=np.ravel(x), y=np.ravel(y))
     folder = found.save(tmp_path_factory.mktemp("exact") / "run")
@@ -338,7 +393,10 @@ def test_a_page_shows_no_checksums(exact_run):
 
 def test_a_comparison_says_what_differs(solution, tmp_path):
     other = untrained(solution.problem, sx.Recipe(sx.SPINN(rank=6, width=8, depth=1), points=6))
-    runs = [(s, {**make_record(s), "run_dir": f"runs/{name}"}) for s, name in ((solution, "<one>"), (other, "two"))]
+    runs = [
+        (s, {**make_record(s), "run_dir": f"runs/{name}"})
+        for s, name in ((solution, "<one>"), (other, "two"))
+    ]
     text = write_comparison(runs, tmp_path / "page.html").read_text()
     table = text[text.index('<table class="runs">') : text.index("</table>")]
     head = re.findall("<th>(.*?)</th>", table)
@@ -353,8 +411,18 @@ def test_a_comparison_says_what_differs(solution, tmp_path):
 
 
 def test_a_record_has_no_numbers_that_json_has_not():
-    problem = sx.Problem(sx.Box(x=(0, 1)), lambda u: u.x, [sx.Dirichlet(1, on="x-")], reference=lambda x: jnp.log(x - 2))
-    found = sx.solve(problem, sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, steps=2), seed=[0, 1], progress=False)
+    problem = sx.Problem(
+        sx.Box(x=(0, 1)),
+        lambda u: u.x,
+        [sx.Dirichlet(1, on="x-")],
+        reference=lambda x: jnp.log(x - 2),
+    )
+    found = sx.solve(
+        problem,
+        sx.Recipe(sx.SPINN(rank=2, width=4, depth=1), points=4, steps=2),
+        seed=[0, 1],
+        progress=False,
+    )
     kept = make_record(found)
     assert kept["relative_l2"] is None
     assert kept["relative_l2_each"] == [None, None]
@@ -403,7 +471,11 @@ def test_report_and_view(kept_run, tmp_path):
 
 
 def test_what_is_no_run_is_named(kept_run, tmp_path):
-    for arguments in (["report", tmp_path / "nothing"], ["view", tmp_path / "nothing"], ["report", kept_run, "--out", "x.html"]):
+    for arguments in (
+        ["report", tmp_path / "nothing"],
+        ["view", tmp_path / "nothing"],
+        ["report", kept_run, "--out", "x.html"],
+    ):
         done = command(*arguments)
         assert done.exit_code == 2
         assert not isinstance(done.exception, sx.InputError)

@@ -16,11 +16,19 @@ def rows(jobs):
 def test_the_plan_has_every_published_row_that_can_be_run():
     jobs = plan()
     ours = [
-        r for r in published() if r.problem in CATALOGUE and r.network.split("+")[0] in ("spinn", "spinn-mod", "pinn", "pinn-mod")
+        r
+        for r in published()
+        if r.problem in CATALOGUE
+        and r.network.split("+")[0] in ("spinn", "spinn-mod", "pinn", "pinn-mod")
     ]
     known = {(r.problem, r.network, r.points) for r in ours if r.points is not None}
-    known |= {(r.problem, r.network, round(r.total_points ** (1 / 3))) for r in ours if r.total_points}
-    lshape = {("poisson-lshape", "spinn-mod", 256), ("poisson-lshape", "pinn-mod", 64)}  # the paper does not say
+    known |= {
+        (r.problem, r.network, round(r.total_points ** (1 / 3))) for r in ours if r.total_points
+    }
+    lshape = {
+        ("poisson-lshape", "spinn-mod", 256),
+        ("poisson-lshape", "pinn-mod", 64),
+    }  # the paper does not say
     assert set(rows(jobs)) == known | lshape
     assert len(rows(jobs)) == len(set(rows(jobs)))
     assert len({job.path(Path("out")) for job in jobs}) == len(jobs)
@@ -51,10 +59,17 @@ def test_points_and_names_cut_the_plan_down():
         ("helmholtz", "spinn", 16),
         ("helmholtz", "spinn", 64),
     ]
-    assert rows(plan(["helmholtz"], networks=["spinn"], points=[24])) == [("helmholtz", "spinn", 24)]  # of our own
-    assert [n for _, _, n in rows(plan(["helmholtz"], networks=["spinn"], points=[8, 16]))] == [8, 16]  # all of a named network
+    assert rows(plan(["helmholtz"], networks=["spinn"], points=[24])) == [
+        ("helmholtz", "spinn", 24)
+    ]  # of our own
+    assert [n for _, _, n in rows(plan(["helmholtz"], networks=["spinn"], points=[8, 16]))] == [
+        8,
+        16,
+    ]  # all of a named network
     assert [n for _, _, n in rows(plan(["helmholtz"], points=[24, 16])) if n != 16] == []
-    assert rows(plan(["helmholtz", "helmholtz"], networks=["spinn"], points=[24])) == [("helmholtz", "spinn", 24)]
+    assert rows(plan(["helmholtz", "helmholtz"], networks=["spinn"], points=[24])) == [
+        ("helmholtz", "spinn", 24)
+    ]
     tuned = [job for job in plan(points=[64]) if job.network.endswith("+lbfgs")]
     assert tuned
     assert {job.points for job in tuned} == {64}
@@ -66,7 +81,10 @@ def test_points_and_names_cut_the_plan_down():
     [
         ({"problems": ["helmholtz"], "networks": ["spinn"], "points": [8, 16]}, []),
         ({"problems": ["helmholtz"], "networks": [], "points": [24, 16]}, ["24 points"]),
-        ({"problems": ["helmholtz", "diffusion-5d"], "networks": ["spinn-mod"], "points": []}, ["spinn-mod of diffusion-5d"]),
+        (
+            {"problems": ["helmholtz", "diffusion-5d"], "networks": ["spinn-mod"], "points": []},
+            ["spinn-mod of diffusion-5d"],
+        ),
         ({"problems": [], "networks": [], "points": []}, []),
     ],
 )
@@ -76,14 +94,24 @@ def test_what_is_asked_for_and_not_planned_is_said(options, words):
 
 def test_a_study_of_ranks_is_of_separable_networks():
     jobs = plan(["klein-gordon"], points=[16], ranks=[8, 2, 8])
-    assert [(job.network, job.rank) for job in jobs] == [("spinn", 2), ("spinn", 8), ("spinn-mod", 2), ("spinn-mod", 8)]
+    assert [(job.network, job.rank) for job in jobs] == [
+        ("spinn", 2),
+        ("spinn", 8),
+        ("spinn-mod", 2),
+        ("spinn-mod", 8),
+    ]
     assert jobs[0].stem == "spinn-16-rank2"
     assert jobs[0].make()[1].network.rank == 2
 
 
 def test_jobs_are_paper_recipes_with_what_was_asked():
     problem, recipe = Job("flow-mixing", "spinn-mod", 32, (0,), steps=70).make()
-    assert (problem.name, recipe.points, recipe.steps, recipe.network.rank) == ("flow-mixing", 32, 70, 128)
+    assert (problem.name, recipe.points, recipe.steps, recipe.network.rank) == (
+        "flow-mixing",
+        32,
+        70,
+        128,
+    )
     job = next(job for job in plan() if job.network == "spinn-mod+lbfgs")
     recipe = job.make()[1]
     assert [type(o).__name__ for o in recipe.optimisers] == ["Adam", "LBFGS"]
@@ -100,7 +128,10 @@ def test_jobs_are_paper_recipes_with_what_was_asked():
         ({"points": [0]}, ["points", "at least 1", "got 0"]),
         ({"ranks": [-1]}, ["ranks", "at least 1", "got -1"]),
         ({"networks": ["pinn"], "ranks": [4]}, ["ranks", "pinn", "spinn"]),
-        ({"problems": ["flow-mixing"], "networks": ["pinn"]}, ["no row for flow-mixing, pinn", "--show"]),
+        (
+            {"problems": ["flow-mixing"], "networks": ["pinn"]},
+            ["no row for flow-mixing, pinn", "--show"],
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_named(options, words):
@@ -113,4 +144,7 @@ def test_what_cannot_be_planned_is_named(options, words):
 def test_totals_are_spread_as_the_papers_code_does():
     jobs = {job.points: job for job in plan(["navier-stokes"], networks=["spinn-mod"])}
     assert set(jobs) == {32, 64, 128}
-    assert [jobs[n].make()[1].points for n in (64, 128)] == [{"t": 16, "x": 128, "y": 128}, {"t": 32, "x": 256, "y": 256}]
+    assert [jobs[n].make()[1].points for n in (64, 128)] == [
+        {"t": 16, "x": 128, "y": 128},
+        {"t": 32, "x": 256, "y": 256},
+    ]

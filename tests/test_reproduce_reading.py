@@ -14,14 +14,26 @@ from separax.core.errors import InputError
 from separax.paper.reproduce import tables
 from separax.paper.reproduce.figures import error_against_rank, error_over_time, four_columns, save
 from separax.paper.reproduce.plan import published
-from separax.paper.reproduce.records import DamagedRecord, collect, furthest, read_record, write_record
+from separax.paper.reproduce.records import (
+    DamagedRecord,
+    collect,
+    furthest,
+    read_record,
+    write_record,
+)
 from separax.paper.reproduce.tables import interval
 from separax.runs.files import checksum, seal
 
 PROBLEMS = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")
 
 
-def made(problem="diffusion", network="spinn-mod", points=64, relative_l2=(0.003, 0.004, 0.005), **changes):
+def made(
+    problem="diffusion",
+    network="spinn-mod",
+    points=64,
+    relative_l2=(0.003, 0.004, 0.005),
+    **changes,
+):
     """A record that holds."""
     axes, seeds = (4 if problem == "klein-gordon-3d" else 3), len(relative_l2)
     steps = [100, 10_000, 50_000]
@@ -53,18 +65,21 @@ def made(problem="diffusion", network="spinn-mod", points=64, relative_l2=(0.003
         "status": "done",
         "note": "",
         "settings": {"rate": 1e-3},
-        "environment": {"time": "2025-01-01T00:00:00+00:00", "device": "a device", "python": "3.11", "versions": {"jax": "0.10"}},
+        "environment": {
+            "time": "2025-01-01T00:00:00+00:00",
+            "device": "a device",
+            "python": "3.11",
+            "versions": {"jax": "0.10"},
+        },
         "command": "separax reproduce diffusion",
     }
     return record | changes
 
 
 def without_errors(status, **changes):
-    return made(**dict.fromkeys(("rmse", "loss", "best_step", "curve", "train_seconds", "compile_seconds"))) | {
-        "relative_l2": None,
-        "status": status,
-        **changes,
-    }
+    return made(
+        **dict.fromkeys(("rmse", "loss", "best_step", "curve", "train_seconds", "compile_seconds"))
+    ) | {"relative_l2": None, "status": status, **changes}
 
 
 def synthetic(problems=PROBLEMS, seeds=7):
@@ -76,7 +91,9 @@ def synthetic(problems=PROBLEMS, seeds=7):
             continue
         errors = 0.8 * row.relative_l2 * np.exp(0.25 * random.standard_normal(seeds))
         steps = np.linspace(250, 50_000, 200).astype(int)
-        falls = np.exp(-steps / 8_000)[:, None] * (1 - errors) + errors * np.exp(0.05 * random.standard_normal((200, seeds)))
+        falls = np.exp(-steps / 8_000)[:, None] * (1 - errors) + errors * np.exp(
+            0.05 * random.standard_normal((200, seeds))
+        )
         curve = {"steps": steps.tolist(), "relative_l2": falls.tolist(), "loss": falls.tolist()}
         out.append(
             made(row.problem, row.network, row.points, errors.tolist(), curve=curve)
@@ -86,7 +103,10 @@ def synthetic(problems=PROBLEMS, seeds=7):
 
 
 def put(folder, *records):
-    return [write_record(folder / r["problem"] / f"{r['network']}-{r['points']}.json", r) for r in records]
+    return [
+        write_record(folder / r["problem"] / f"{r['network']}-{r['points']}.json", r)
+        for r in records
+    ]
 
 
 # --- published -----------------------------------------------------------------------------------------------------
@@ -97,16 +117,22 @@ def test_published_rows_are_typed_and_complete():
     assert len(rows) == 76
     assert len(published("diffusion")) == 17
     (row,) = published("klein-gordon-3d", "spinn-mod", 64)
-    assert (row.axes, row.relative_l2, row.rmse, row.ms_per_step, row.memory_mb) == (4, 0.0012, 0.0009, 10.96, 2172.0)
-    (row,) = [r for r in published("navier-stokes", "spinn-mod") if r.total_points == 2**18]
-    assert (row.points, row.window_minutes, row.total_minutes, row.spread, row.seeds, row.steps) == (
-        None,
-        9,
-        None,
-        0.0018,
-        3,
-        100_000,
+    assert (row.axes, row.relative_l2, row.rmse, row.ms_per_step, row.memory_mb) == (
+        4,
+        0.0012,
+        0.0009,
+        10.96,
+        2172.0,
     )
+    (row,) = [r for r in published("navier-stokes", "spinn-mod") if r.total_points == 2**18]
+    assert (
+        row.points,
+        row.window_minutes,
+        row.total_minutes,
+        row.spread,
+        row.seeds,
+        row.steps,
+    ) == (None, 9, None, 0.0018, 3, 100_000)
     assert published("navier-stokes-3d")[0].total_minutes == 15.33
     assert published("poisson-lshape")[0].points is None
     for row in rows:
@@ -114,7 +140,10 @@ def test_published_rows_are_typed_and_complete():
         assert row.source
 
 
-@pytest.mark.parametrize(("wanted", "words"), [({"problem": "helmholz"}, "helmholtz"), ({"network": "spin-mod"}, "spinn-mod")])
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [({"problem": "helmholz"}, "helmholtz"), ({"network": "spin-mod"}, "spinn-mod")],
+)
 def test_unknown_names_are_refused_with_the_nearest(wanted, words):
     with pytest.raises(InputError, match=f"Did you mean '{words}'"):
         published(**wanted)
@@ -149,9 +178,14 @@ def test_one_value_has_no_interval():
     assert interval([0.5, 0.5]) == (0.5, 0.5, 0.5)
 
 
-@pytest.mark.parametrize(("values", "level"), [([], 0.7), ([1.0, math.nan], 0.7), ([[1.0]], 0.7), ([1.0, 2.0], 1.0), ([1.0], 70)])
+@pytest.mark.parametrize(
+    ("values", "level"),
+    [([], 0.7), ([1.0, math.nan], 0.7), ([[1.0]], 0.7), ([1.0, 2.0], 1.0), ([1.0], 70)],
+)
 def test_interval_refuses_what_has_none(values, level):
-    with pytest.raises(InputError, match="level" if values and values[0] == 1.0 and level != 0.7 else "values"):
+    with pytest.raises(
+        InputError, match="level" if values and values[0] == 1.0 and level != 0.7 else "values"
+    ):
         interval(values, level)
 
 
@@ -176,18 +210,28 @@ def test_the_checksum_is_that_of_sorted_json():
     assert seal(record)["sha256"] == hashlib.sha256(text.encode()).hexdigest()
     assert seal(dict(reversed(record.items()))) == seal(record) == seal(seal(record))
     assert checksum(record | {"points": 65}) != checksum(record)
-    assert seal(record | {"settings": {10: 1, 2: 2}})["sha256"] == seal(record | {"settings": {"2": 2, "10": 1}})["sha256"]
+    assert (
+        seal(record | {"settings": {10: 1, 2: 2}})["sha256"]
+        == seal(record | {"settings": {"2": 2, "10": 1}})["sha256"]
+    )
 
 
-RECORD = (json.dumps(seal(made(relative_l2=(0.1, 2e-05, 3.0), note="é", command="a \\ b")), indent=1) + "\n").encode()
+RECORD = (
+    json.dumps(seal(made(relative_l2=(0.1, 2e-05, 3.0), note="é", command="a \\ b")), indent=1)
+    + "\n"
+).encode()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(at=st.integers(0, len(RECORD) - 1), flip=st.integers(1, 255), cut=st.booleans())
 def test_a_flipped_byte_or_a_cut_is_found(tmp_path, at, flip, cut):
     path = tmp_path / "diffusion" / "spinn-mod-64.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(RECORD[:at] if cut else RECORD[:at] + bytes([RECORD[at] ^ flip]) + RECORD[at + 1 :])
+    path.write_bytes(
+        RECORD[:at] if cut else RECORD[:at] + bytes([RECORD[at] ^ flip]) + RECORD[at + 1 :]
+    )
     try:
         found = read_record(path)
     except DamagedRecord as caught:
@@ -199,7 +243,9 @@ def test_a_flipped_byte_or_a_cut_is_found(tmp_path, at, flip, cut):
         assert str(path) in str(error)
         assert error.reason in str(error)
         return
-    assert json.dumps(found, sort_keys=True) == json.dumps(json.loads(RECORD), sort_keys=True)  # white space, or 1E-5 for 1e-5
+    assert json.dumps(found, sort_keys=True) == json.dumps(
+        json.loads(RECORD), sort_keys=True
+    )  # white space, or 1E-5 for 1e-5
 
 
 @pytest.mark.parametrize(
@@ -255,15 +301,24 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path, content, reason):
         ({"curve": {"steps": []}}, "curve: steps"),
         ({"curve": {"steps": [2, 1]}}, "curve: steps"),
         ({"curve": {"steps": list(range(201))}}, "curve: steps"),
-        ({"curve": {"steps": [1], "relative_l2": [[0.1, 0.2]], "loss": None}}, "curve: relative_l2"),
-        ({"curve": {"steps": [1, 2], "relative_l2": [[0.1, 0.2, 0.3]], "loss": None}}, "curve: relative_l2"),
+        (
+            {"curve": {"steps": [1], "relative_l2": [[0.1, 0.2]], "loss": None}},
+            "curve: relative_l2",
+        ),
+        (
+            {"curve": {"steps": [1, 2], "relative_l2": [[0.1, 0.2, 0.3]], "loss": None}},
+            "curve: relative_l2",
+        ),
         ({"environment": {}}, "environment: time"),
         ({"command": ""}, "command must be"),
         ({"problem": "helmholtz"}, "about the problem 'helmholtz'"),
         ({"network": "spinn"}, "about the network 'spinn'"),
         ({"network": "pinn"}, "about the network 'pinn'"),
         ({"points": 32}, "about 32 points"),
-        *(({name: ...}, f"no field '{name}'") for name in ("relative_l2", "note", "environment", "ms_per_step_together")),
+        *(
+            ({name: ...}, f"no field '{name}'")
+            for name in ("relative_l2", "note", "environment", "ms_per_step_together")
+        ),
     ],
 )
 def test_fields_that_do_not_hold_are_refused_when_read_and_when_written(tmp_path, changes, reason):
@@ -284,13 +339,19 @@ def test_what_is_not_plain_is_not_written(tmp_path, bad):
         write_record(tmp_path / "diffusion" / "spinn-mod-64.json", made(settings={"value": bad}))
 
 
-@pytest.mark.parametrize("stem", ["spinn-mod-64", "spinn-mod", "spinn-mod-64-rank16", "spinn-mod-best"])
+@pytest.mark.parametrize(
+    "stem", ["spinn-mod-64", "spinn-mod", "spinn-mod-64-rank16", "spinn-mod-best"]
+)
 def test_the_rest_of_a_name_is_free(tmp_path, stem):
-    assert read_record(write_record(tmp_path / "diffusion" / f"{stem}.json", made()))["points"] == 64
+    assert (
+        read_record(write_record(tmp_path / "diffusion" / f"{stem}.json", made()))["points"] == 64
+    )
 
 
 def test_damaged_records_are_named_and_in_no_average(tmp_path):
-    good, _, edited = put(tmp_path, made(points=32), made("helmholtz"), made(points=64, relative_l2=(0.5, 0.6)))
+    good, _, edited = put(
+        tmp_path, made(points=32), made("helmholtz"), made(points=64, relative_l2=(0.5, 0.6))
+    )
     edited.write_text(edited.read_text().replace("0.5", "0.0"))
     (tmp_path / "helmholtz" / "spinn-mod-64.json").write_text("{")
     (tmp_path / "diffusion" / "pinn-16.json").mkdir()
@@ -302,7 +363,9 @@ def test_damaged_records_are_named_and_in_no_average(tmp_path):
         ("spinn-mod-64.json", "was changed after it was written"),
         ("spinn-mod-64.json", "is cut short"),
     ]
-    ours = [row for row in tables.compare("diffusion", records, published()) if row.record is not None]
+    ours = [
+        row for row in tables.compare("diffusion", records, published()) if row.record is not None
+    ]
     assert [row.points for row in ours] == [32]
 
 
@@ -321,7 +384,9 @@ def mixed():
         made(points=64, relative_l2=[0.004, 0.005, 0.006, 0.004, 0.005, 0.006, 0.005]),
         made(points=128, relative_l2=[0.0018], steps=5_000, ms_per_step=0.5),
         without_errors("timed", points=256, ms_per_step=6.065, memory_mb=100.0),
-        without_errors("skipped", network="pinn", ms_per_step=None, note="needs 90 GB | [bold]has 80"),
+        without_errors(
+            "skipped", network="pinn", ms_per_step=None, note="needs 90 GB | [bold]has 80"
+        ),
         made(points=512, relative_l2=[1e-3, 2e-3]),
         made(points=64, relative_l2=[9.0], rank=4),
         made(points=64, relative_l2=[9.0], recipe="best"),
@@ -342,7 +407,13 @@ def test_rows_hold_the_numbers_of_records_and_paper():
     assert (some.ratio, some.faster) == (pytest.approx(0.5), pytest.approx(6.12))
     assert some.notes == "1 seed of 7; 5,000 steps of 50,000"
     timed = at["spinn-mod", 256]
-    assert (timed.relative_l2, timed.ratio, timed.faster, timed.memory_mb, timed.notes) == (None, None, 2.0, 100.0, "timed only")
+    assert (timed.relative_l2, timed.ratio, timed.faster, timed.memory_mb, timed.notes) == (
+        None,
+        None,
+        2.0,
+        100.0,
+        "timed only",
+    )
     assert at["pinn", 64].notes == "skipped: needs 90 GB | [bold]has 80"
     assert at["pinn", 64].memory_mb is None
     assert (at["spinn-mod", 512].published, at["spinn-mod", 512].ratio) == (None, None)
@@ -357,7 +428,10 @@ def test_totals_and_missing_points_find_their_rows():
     rows = tables.compare("navier-stokes", [record], published())
     (row,) = [row for row in rows if row.record is not None]
     assert (row.published.total_points, row.notes, len(rows)) == (64**3, "", 8)
-    for points, error in ((256, 0.0322), (99, None)):  # where the paper does not say, on the points its code has
+    for points, error in (
+        (256, 0.0322),
+        (99, None),
+    ):  # where the paper does not say, on the points its code has
         ours = [made("poisson-lshape", points=points, axes=2, steps=5_000)]
         (row,) = [r for r in tables.compare("poisson-lshape", ours, published()) if r.record]
         assert (row.published and row.published.relative_l2) == error
@@ -370,7 +444,11 @@ def test_times_are_had_from_minutes_where_only_these_are_published():
     assert flow.step_ms == pytest.approx(9 * 60_000 / 100_000)
     (mixing,) = published("flow-mixing")
     assert mixing.step_ms == pytest.approx(6 * 60_000 / 50_000)
-    (row,) = [r for r in tables.compare("flow-mixing", [made("flow-mixing", points=256)], published()) if r.record]
+    (row,) = [
+        r
+        for r in tables.compare("flow-mixing", [made("flow-mixing", points=256)], published())
+        if r.record
+    ]
     assert row.faster == pytest.approx(mixing.step_ms / row.ms_per_step)
     assert "≈ 7.2" in tables.markdown(tables.problem_table([row]))
 
@@ -399,7 +477,10 @@ def test_of_several_records_of_a_row_the_one_that_reaches_furthest_counts():
 def test_markdown_has_every_cell():
     text = tables.markdown(tables.problem_table(tables.compare("diffusion", mixed(), published())))
     table, caption = text.split("\n\n")
-    lines = [[cell.strip() for cell in line.strip("|").replace("\\|", "¦").split("|")] for line in table.splitlines()]
+    lines = [
+        [cell.strip() for cell in line.strip("|").replace("\\|", "¦").split("|")]
+        for line in table.splitlines()
+    ]
     assert {len(line) for line in lines} == {13}
     assert len(lines) == 20
     cells = {(line[0], line[1]): line[2:] for line in lines[2:]}
@@ -417,7 +498,19 @@ def test_markdown_has_every_cell():
         "12.5",
         "",
     ]
-    assert cells["spinn-mod", "256³"] == ["0.0036", "–", "–", "0.00031", "–", "12.1", "6.07", "2 ×", "2,176", "100", "timed only"]
+    assert cells["spinn-mod", "256³"] == [
+        "0.0036",
+        "–",
+        "–",
+        "0.00031",
+        "–",
+        "12.1",
+        "6.07",
+        "2 ×",
+        "2,176",
+        "100",
+        "timed only",
+    ]
     assert cells["spinn-mod", "512³"][:3] == ["–", "0.0015 ± 0.00098", "–"]
     assert cells["pinn", "64³"][-1] == "skipped: needs 90 GB ¦ [bold]has 80"
     assert cells["spinn", "16³"][1] == "–"
@@ -426,7 +519,11 @@ def test_markdown_has_every_cell():
 
 
 def test_csv_has_every_digit():
-    sheet = list(csv.DictReader(io.StringIO(tables.csv_text(tables.compare("diffusion", mixed(), published())))))
+    sheet = list(
+        csv.DictReader(
+            io.StringIO(tables.csv_text(tables.compare("diffusion", mixed(), published())))
+        )
+    )
     at = {(line["network"], line["points"]): line for line in sheet}
     full = at["spinn-mod", "64"]
     values = [0.004, 0.005, 0.006, 0.004, 0.005, 0.006, 0.005]
@@ -446,9 +543,14 @@ def test_the_terminal_table_fits_120_columns(problem):
 
     others = [r | {"problem": problem} for r in mixed()]
     taken = {(r["network"], r["points"]) for r in others}
-    records = [*others, *(r for r in synthetic((problem,)) if (r["network"], r["points"]) not in taken)]
+    records = [
+        *others,
+        *(r for r in synthetic((problem,)) if (r["network"], r["points"]) not in taken),
+    ]
     console = Console(width=120, file=io.StringIO(), color_system=None)
-    console.print(tables.rich_table(tables.problem_table(tables.compare(problem, records, published()))))
+    console.print(
+        tables.rich_table(tables.problem_table(tables.compare(problem, records, published())))
+    )
     text = console.file.getvalue()
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 120
@@ -458,12 +560,19 @@ def test_the_terminal_table_fits_120_columns(problem):
 
 
 def test_the_summary_counts_rows():
-    rows = [row for problem in ("diffusion", "helmholtz") for row in tables.compare(problem, mixed(), published())]
+    rows = [
+        row
+        for problem in ("diffusion", "helmholtz")
+        for row in tables.compare(problem, mixed(), published())
+    ]
     diffusion, helmholtz = tables.summarise(rows)
     # compared: 64 (ratio 1.22, in full) and 128 (0.5, not in full); trained: those and 512, 35 seconds each
     assert diffusion == tables.Summary("diffusion", 17, 2, 1, 2, 2.0, 105.0, 0)
     assert helmholtz == tables.Summary("helmholtz", 17, 0, 0, 0, None, 0, 0)
-    worse = [made(points=64, relative_l2=[0.0041 * 1.26] * 7), made(points=128, relative_l2=[0.0036 * 1.249] * 7)]
+    worse = [
+        made(points=64, relative_l2=[0.0041 * 1.26] * 7),
+        made(points=128, relative_l2=[0.0036 * 1.249] * 7),
+    ]
     assert tables.summarise(tables.compare("diffusion", worse, published()))[0].within == 1
     text = tables.markdown(tables.summary_table(rows))
     assert "| diffusion | 17 | 2 | 1 | 2 | 2 × | 105 | 0 |" in text
@@ -484,7 +593,9 @@ def test_tables_in_documents_are_replaced_and_checked(tmp_path):
     assert tables.inject(page, "two", new["two"])
     assert tables.stale(page, new) == []
     assert not tables.inject(page, "two", new["two"] + "\n")  # nothing to do
-    expected = before.replace("\nold\n", "\n" + new["one"] + "\n").replace("two -->\n", "two -->\n2\n")
+    expected = before.replace("\nold\n", "\n" + new["one"] + "\n").replace(
+        "two -->\n", "two -->\n2\n"
+    )
     assert page.read_text() == expected
     assert tables.stale(page, {"one": new["one"]}) == ["two"]  # made by nothing
 
@@ -492,9 +603,19 @@ def test_tables_in_documents_are_replaced_and_checked(tmp_path):
 @pytest.mark.parametrize(
     ("text", "name", "table", "words"),
     [
-        ("<!-- separax:one -->\n<!-- /separax -->\n", "on", "x", "has no place for 'on'.*Did you mean 'one'"),
+        (
+            "<!-- separax:one -->\n<!-- /separax -->\n",
+            "on",
+            "x",
+            "has no place for 'on'.*Did you mean 'one'",
+        ),
         ("<!-- separax:one -->\n", "one", "x", "'one' has no end"),
-        ("<!-- separax:one -->\n<!-- separax:two -->\n<!-- /separax -->\n", "two", "x", "'one' has no end"),
+        (
+            "<!-- separax:one -->\n<!-- separax:two -->\n<!-- /separax -->\n",
+            "two",
+            "x",
+            "'one' has no end",
+        ),
         ("<!-- separax:one -->\n<!-- /separax -->\n", "one", "a\n<!-- /separax -->", "marker"),
     ],
 )
@@ -537,28 +658,51 @@ def test_four_columns_show_the_records_and_the_paper(tmp_path):
     assert all(panel.get_yscale() == "log" for panel in panels.ravel())
     for problem, row in zip(PROBLEMS, panels):
         ours = {
-            r["points"]: r for r in records if (r["problem"], r["network"]) == (problem, "spinn-mod") and len(r["seeds"]) == 7
+            r["points"]: r
+            for r in records
+            if (r["problem"], r["network"]) == (problem, "spinn-mod") and len(r["seeds"]) == 7
         }
         x = sorted(ours)
-        np.testing.assert_allclose(drawn(row[0], "spinn-mod"), [(n, np.mean(ours[n]["relative_l2"])) for n in x])
-        np.testing.assert_allclose(drawn(row[1], "spinn-mod"), [(n, ours[n]["ms_per_step"]) for n in x])
-        np.testing.assert_allclose(drawn(row[2], "spinn-mod"), [(n, ours[n]["memory_mb"]) for n in x])
+        np.testing.assert_allclose(
+            drawn(row[0], "spinn-mod"), [(n, np.mean(ours[n]["relative_l2"])) for n in x]
+        )
+        np.testing.assert_allclose(
+            drawn(row[1], "spinn-mod"), [(n, ours[n]["ms_per_step"]) for n in x]
+        )
+        np.testing.assert_allclose(
+            drawn(row[2], "spinn-mod"), [(n, ours[n]["memory_mb"]) for n in x]
+        )
         theirs = {p.points: p for p in published(problem, "spinn-mod")}
-        np.testing.assert_allclose(drawn(row[0], "published spinn-mod"), [(n, theirs[n].relative_l2) for n in x])
-        np.testing.assert_allclose(drawn(row[1], "published spinn-mod"), [(n, theirs[n].ms_per_step) for n in x])
-        np.testing.assert_allclose(drawn(row[2], "published spinn-mod"), [(n, theirs[n].memory_mb) for n in x])
+        np.testing.assert_allclose(
+            drawn(row[0], "published spinn-mod"), [(n, theirs[n].relative_l2) for n in x]
+        )
+        np.testing.assert_allclose(
+            drawn(row[1], "published spinn-mod"), [(n, theirs[n].ms_per_step) for n in x]
+        )
+        np.testing.assert_allclose(
+            drawn(row[2], "published spinn-mod"), [(n, theirs[n].memory_mb) for n in x]
+        )
         at = 16 if problem == "klein-gordon-3d" else 64
         curve = ours[at]["curve"]
-        np.testing.assert_allclose(drawn(row[3], "spinn-mod"), np.stack([curve["steps"], np.mean(curve["relative_l2"], 1)], 1))
-        np.testing.assert_allclose(drawn(row[3], "published spinn-mod"), [(50_000, theirs[at].relative_l2)])
+        np.testing.assert_allclose(
+            drawn(row[3], "spinn-mod"),
+            np.stack([curve["steps"], np.mean(curve["relative_l2"], 1)], 1),
+        )
+        np.testing.assert_allclose(
+            drawn(row[3], "published spinn-mod"), [(50_000, theirs[at].relative_l2)]
+        )
         assert len(row[0].collections) == 4  # a band for every network
-        low, high = (f(row[0].collections[3].get_paths()[0].vertices[:, 1]) for f in (np.min, np.max))
+        low, high = (
+            f(row[0].collections[3].get_paths()[0].vertices[:, 1]) for f in (np.min, np.max)
+        )
         bands = [interval(ours[n]["relative_l2"]) for n in x]
         assert low == pytest.approx(min(b.low for b in bands))
         assert high == pytest.approx(max(b.high for b in bands))
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["pinn", "pinn-mod", "spinn", "spinn-mod", "published", "70 % confidence"]
-    assert "54³" in [text.get_text() for text in panels[0, 3].texts]  # the modified baseline's curve is of fewer points
+    assert "54³" in [
+        text.get_text() for text in panels[0, 3].texts
+    ]  # the modified baseline's curve is of fewer points
     looks = {(line.get_color(), line.get_marker()) for line in panels[0, 0].get_lines()}
     assert figure.get_supxlabel() == ""  # all in full
     assert len({colour for colour, _ in looks}) == len({mark for _, mark in looks}) == 4
@@ -575,7 +719,9 @@ def test_four_columns_bear_what_is_missing(tmp_path):
     first, second, third = np.reshape(list(figure.axes), (3, 4))
     np.testing.assert_allclose(drawn(first[0], "spinn-mod")[:, 0], [16, 32])
     np.testing.assert_allclose(drawn(first[1], "spinn-mod")[:, 0], [16, 32, 64])
-    np.testing.assert_allclose(drawn(first[2], "spinn-mod")[:, 0], [32, 64])  # zero has no place on a log scale
+    np.testing.assert_allclose(
+        drawn(first[2], "spinn-mod")[:, 0], [32, 64]
+    )  # zero has no place on a log scale
     assert not any(line.get_label() == "spinn-mod" for line in second[0].get_lines())
     assert all("no records" in [t.get_text() for t in panel.texts] for panel in (second[3], *third))
     assert min(size(save(figure, tmp_path / "some.png"))) > 1000
@@ -585,13 +731,22 @@ def test_four_columns_bear_what_is_missing(tmp_path):
 
 
 def test_one_record_is_drawn_for_a_place():
-    records = [made(steps=10), made(relative_l2=[0.2] * 7), made(relative_l2=[0.1] * 2), made(points=16), without_errors("timed")]
+    records = [
+        made(steps=10),
+        made(relative_l2=[0.2] * 7),
+        made(relative_l2=[0.1] * 2),
+        made(points=16),
+        without_errors("timed"),
+    ]
     assert [(r["points"], len(r["seeds"])) for r in furthest(records)] == [(16, 3), (64, 7)]
 
 
 def test_error_against_rank_shows_means_and_bands(tmp_path):
     ranks = (4, 8, 16, 32)
-    records = [made(relative_l2=[1 / r, 1.2 / r, 1.4 / r], rank=r, ms_per_step=0.1 + r / 100) for r in reversed(ranks)]
+    records = [
+        made(relative_l2=[1 / r, 1.2 / r, 1.4 / r], rank=r, ms_per_step=0.1 + r / 100)
+        for r in reversed(ranks)
+    ]
     figure = error_against_rank([*records, *(r | {"problem": "klein-gordon"} for r in records)])
     label = "Diffusion, (2+1)-d, spinn-mod, 64³"
     np.testing.assert_allclose(drawn(figure.axes[0], label), [(r, 1.2 / r) for r in ranks])
@@ -603,10 +758,17 @@ def test_error_against_rank_shows_means_and_bands(tmp_path):
 
 
 def test_error_over_time_is_drawn_and_tabled(tmp_path):
-    over = {"t": [0.0, 0.25, 0.5, 0.75, 1.0], "relative_l2": [[0.01 * i, 0.03 * i] for i in range(1, 6)]}
-    records = [made("navier-stokes", points=n, relative_l2=(0.03, 0.04), over_time=over) for n in (32, 64)]
+    over = {
+        "t": [0.0, 0.25, 0.5, 0.75, 1.0],
+        "relative_l2": [[0.01 * i, 0.03 * i] for i in range(1, 6)],
+    }
+    records = [
+        made("navier-stokes", points=n, relative_l2=(0.03, 0.04), over_time=over) for n in (32, 64)
+    ]
     figure = error_over_time(records)
-    np.testing.assert_allclose(drawn(figure.axes[0], "spinn-mod, 2¹⁸"), [(0.25 * i, 0.02 * (i + 1)) for i in range(5)])
+    np.testing.assert_allclose(
+        drawn(figure.axes[0], "spinn-mod, 2¹⁸"), [(0.25 * i, 0.02 * (i + 1)) for i in range(5)]
+    )
     text = tables.markdown(tables.time_table(records))
     assert "| spinn-mod | 2¹⁸ | 0.02 ± " in text
     assert "relative L2 t = 0.75" in text
@@ -615,7 +777,10 @@ def test_error_over_time_is_drawn_and_tabled(tmp_path):
 
 
 def test_a_study_of_ranks_is_tabled_beside_the_papers_rank():
-    records = [made("navier-stokes", points=64, relative_l2=(0.03,), rank=rank, ms_per_step=rank / 10) for rank in (256, 128, 8)]
+    records = [
+        made("navier-stokes", points=64, relative_l2=(0.03,), rank=rank, ms_per_step=rank / 10)
+        for rank in (256, 128, 8)
+    ]
     lines = tables.markdown(tables.rank_table(records, published())).splitlines()
     cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines[2:5]]
     assert [row[2:6] for row in cells] == [

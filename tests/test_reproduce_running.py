@@ -21,7 +21,13 @@ from separax.paper.catalogue.navier_stokes_3d import velocity
 from separax.paper.reproduce import figures as flows
 from separax.paper.reproduce import running
 from separax.paper.reproduce.plan import Job
-from separax.paper.reproduce.records import DamagedRecord, collect, read_record, recorded, write_record
+from separax.paper.reproduce.records import (
+    DamagedRecord,
+    collect,
+    read_record,
+    recorded,
+    write_record,
+)
 from separax.paper.reproduce.running import Stopped, run_all
 from separax.paper.reproduce.showing import documents, log_command, rows_of, write_all
 from separax.residuals.loss import Loss
@@ -37,7 +43,8 @@ JOB = Job("helmholtz", "spinn", 6, (0, 1), steps=40)
 def quick(monkeypatch):
     """A step is not timed; it takes a second otherwise."""
     monkeypatch.setattr(
-        "separax.paper.reproduce.running.step_cost", lambda *_: {"ms_per_step": 0.5, "compile_seconds": 1.0, "memory_mb": 2.0}
+        "separax.paper.reproduce.running.step_cost",
+        lambda *_: {"ms_per_step": 0.5, "compile_seconds": 1.0, "memory_mb": 2.0},
     )
 
 
@@ -86,14 +93,27 @@ def folder(done, tmp_path):
 
 def test_a_row_becomes_a_record_that_holds(done):
     record = read_record(done / "helmholtz" / "spinn-6.json")
-    assert (record["problem"], record["network"], record["points"], record["axes"]) == ("helmholtz", "spinn", 6, 3)
-    assert (record["steps"], record["seeds"], record["status"], record["note"]) == (40, [0, 1], "done", "")
+    assert (record["problem"], record["network"], record["points"], record["axes"]) == (
+        "helmholtz",
+        "spinn",
+        6,
+        3,
+    )
+    assert (record["steps"], record["seeds"], record["status"], record["note"]) == (
+        40,
+        [0, 1],
+        "done",
+        "",
+    )
     kept = json.loads((run_of(done) / "record.json").read_text())
     assert record["relative_l2"] == pytest.approx(kept["relative_l2_each"])
     assert record["relative_l2"][0] != record["relative_l2"][1]
     assert np.mean(record["rmse"]) == pytest.approx(kept["rmse"])
     # rmse / relative L2 is the root mean square of the solution on the lattice of errors
-    np.testing.assert_allclose(np.array(record["rmse"]) / record["relative_l2"], record["rmse"][0] / record["relative_l2"][0])
+    np.testing.assert_allclose(
+        np.array(record["rmse"]) / record["relative_l2"],
+        record["rmse"][0] / record["relative_l2"][0],
+    )
     assert record["ms_per_step"] > 0
     assert record["memory_mb"] > 0
     assert record["train_seconds"] == pytest.approx(kept["train_seconds"])
@@ -108,10 +128,20 @@ def test_a_row_becomes_a_record_that_holds(done):
 def test_what_is_recorded_is_not_run_again(done):
     path = done / "helmholtz" / "spinn-6.json"
     before = path.stat().st_mtime_ns, path.read_bytes()
-    records, said = go([JOB, Job("helmholtz", "spinn", 6, (1,), steps=30), Job("helmholtz", "spinn", 6, (0,), train=False)], done)
+    records, said = go(
+        [
+            JOB,
+            Job("helmholtz", "spinn", 6, (1,), steps=30),
+            Job("helmholtz", "spinn", 6, (0,), train=False),
+        ],
+        done,
+    )
     assert (path.stat().st_mtime_ns, path.read_bytes()) == before
     assert [r["relative_l2"] for r in records] == [read_record(path)["relative_l2"]] * 3
-    assert said[0] == "[1/3] helmholtz, spinn, 6 points per axis: recorded already, 40 steps and 2 seeds"
+    assert (
+        said[0]
+        == "[1/3] helmholtz, spinn, 6 points per axis: recorded already, 40 steps and 2 seeds"
+    )
     assert sorted(p.name for p in path.parent.iterdir()) == ["spinn-6.json"]
 
 
@@ -132,7 +162,9 @@ def test_a_damaged_record_is_named_and_made_again(folder):
         before["loss"],
         before["train_seconds"],
     )
-    assert (run_of(folder) / "state.a.npz").read_bytes() == state  # its run was there: nothing trained
+    assert (
+        run_of(folder) / "state.a.npz"
+    ).read_bytes() == state  # its run was there: nothing trained
     assert (path.parent / "spinn-6.json.old").stat().st_size > 0
     assert run_of(folder).name == run_of(folder, "helmholtz/").name
 
@@ -146,7 +178,10 @@ def test_more_steps_are_run_and_what_was_there_is_put_aside(folder, monkeypatch)
     assert (read_record(path)["steps"], read_record(path)["seeds"]) == (60, [0])
     assert (path.parent / "spinn-6.json.old").read_bytes() == old
     runs = [read_settings(run) for run in (folder / "runs" / "helmholtz").iterdir()]
-    assert sorted((run["steps"], run["seeds"]) for run in runs) == [(40, [0, 1]), (60, [0])]  # neither in the other's way
+    assert sorted((run["steps"], run["seeds"]) for run in runs) == [
+        (40, [0, 1]),
+        (60, [0]),
+    ]  # neither in the other's way
     # a second time: neither of the two that are aside is overwritten
     second = path.read_bytes()
     with monkeypatch.context() as patch:
@@ -170,7 +205,9 @@ def test_a_quick_try_takes_no_place_of_a_longer_run(folder, monkeypatch):
     (row,) = [r for r in rows_of(["helmholtz"], collect(folder)[0])["helmholtz"] if r.record]
     assert row.record["steps"] == 40  # what reaches furthest is in the table
     monkeypatch.setattr("separax.paper.reproduce.running.solve", None)
-    assert go([other], folder)[0][0]["relative_l2"] == quick["relative_l2"]  # found again where it lies
+    assert (
+        go([other], folder)[0][0]["relative_l2"] == quick["relative_l2"]
+    )  # found again where it lies
     assert go([JOB], folder)[0] == [read_record(path)]
 
 
@@ -227,7 +264,9 @@ def test_damaged_settings_of_a_run_lose_nothing(folder, monkeypatch, capsys):
     assert "written anew, as the state has it" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize("change", [{"equation": "another"}, {"box": "Box(x=(0, 1))"}, {"terms": ["residual"]}])
+@pytest.mark.parametrize(
+    "change", [{"equation": "another"}, {"box": "Box(x=(0, 1))"}, {"terms": ["residual"]}]
+)
 def test_a_row_of_another_equation_does_not_count(folder, change):
     path = folder / "helmholtz" / "spinn-6.json"
     record = read_record(path)
@@ -244,7 +283,13 @@ def test_committed_records_are_of_the_equations_and_networks_there_are():
         steps = None if record["network"].endswith("+lbfgs") else record["steps"]
         train = record["status"] == "done"
         job = Job(
-            record["problem"], record["network"], record["points"], tuple(record["seeds"]), steps, record.get("rank"), train
+            record["problem"],
+            record["network"],
+            record["points"],
+            tuple(record["seeds"]),
+            steps,
+            record.get("rank"),
+            train,
         )
         if recorded(job, folder) is None:
             wrong.append(job)
@@ -261,13 +306,16 @@ def test_a_seed_that_diverged_is_named(done, tmp_path, monkeypatch):
     monkeypatch.setattr("separax.paper.reproduce.running.solve", solve_with_one_gone)
     (record,), _ = go([JOB], tmp_path)
     assert record["note"] == "seed 1 diverged at step 20"
-    assert record["relative_l2"] == pytest.approx(read_record(done / "helmholtz" / "spinn-6.json")["relative_l2"], rel=1e-5)
+    assert record["relative_l2"] == pytest.approx(
+        read_record(done / "helmholtz" / "spinn-6.json")["relative_l2"], rel=1e-5
+    )
 
 
 @pytest.mark.usefixtures("quick")
 def test_an_error_that_is_no_number_stops_no_other_row(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "separax.paper.reproduce.running._error", lambda solution: (np.nan, np.nan) if solution.seed else (0.1, 0.1)
+        "separax.paper.reproduce.running._error",
+        lambda solution: (np.nan, np.nan) if solution.seed else (0.1, 0.1),
     )
     jobs = [JOB, dataclasses.replace(JOB, seeds=(0,))]
     records, said = go(jobs, tmp_path)
@@ -318,7 +366,9 @@ def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
     space = dict.fromkeys("xy", np.linspace(0, 2 * np.pi, 128))
     true = {"w": CATALOGUE["navier-stokes"].problem("paper").reference["w"]}
     assert over["t"][::20] == pytest.approx([0, 0.5, 1])
-    assert over["relative_l2"][20] == [pytest.approx(solution.relative_l2(true, "w", t=[0.5], **space), rel=1e-4)]
+    assert over["relative_l2"][20] == [
+        pytest.approx(solution.relative_l2(true, "w", t=[0.5], **space), rel=1e-4)
+    ]
     (record,), _ = go([Job("navier-stokes-3d", "spinn-mod", 4, (0,), steps=10, rank=2)], tmp_path)
     (tables, _) = write_all(tmp_path)
     assert (tmp_path / "figures" / "rank.png") in tables
@@ -326,7 +376,9 @@ def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
     assert "## navier-stokes-ranks\n" in text
     assert "over-time" not in text  # that is of the rows of the paper, not of studies
     assert record["relative_l2"][0] != pytest.approx(
-        json.loads((run_of(tmp_path, "navier-stokes-3d/") / "record.json").read_text())["relative_l2"],
+        json.loads((run_of(tmp_path, "navier-stokes-3d/") / "record.json").read_text())[
+            "relative_l2"
+        ],
         rel=1e-3,
     )
 
@@ -337,7 +389,9 @@ def test_a_row_of_another_recipe_does_not_count(folder, monkeypatch):
 
     def deeper(name, network):
         recipe = entry.recipe(name, network)
-        return dataclasses.replace(recipe, network=dataclasses.replace(recipe.network, depth=recipe.network.depth + 1))
+        return dataclasses.replace(
+            recipe, network=dataclasses.replace(recipe.network, depth=recipe.network.depth + 1)
+        )
 
     monkeypatch.setitem(CATALOGUE, "helmholtz", dataclasses.replace(entry, recipe=deeper))
     assert recorded(JOB, folder) is None
@@ -350,7 +404,9 @@ def test_every_command_is_listed_with_its_time(tmp_path):
     with open(tmp_path / "commands.csv", "ab") as file:
         file.write(b"\xff\n")  # whatever is in it is nobody's trouble
     log_command(tmp_path, "separax reproduce helmholtz, klein-gordon", 7)
-    (tmp_path / "commands.csv").write_bytes((tmp_path / "commands.csv").read_bytes().replace(b"\xff\n", b""))
+    (tmp_path / "commands.csv").write_bytes(
+        (tmp_path / "commands.csv").read_bytes().replace(b"\xff\n", b"")
+    )
     with open(tmp_path / "commands.csv") as file:
         lines = list(csv.DictReader(file))
     assert [line["seconds"] for line in lines] == ["3", "61", "7"]
@@ -386,7 +442,11 @@ def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monke
         needed = Trainer(Loss(problem, recipe)).predicted_bytes()
     monkeypatch.setattr("separax.paper.reproduce.running.available", lambda: int(1.9 * needed))
     (record,), _ = go([JOB], tmp_path)
-    assert (record["status"], record["note"], record["seeds"]) == ("done", "1 seed at a time", [0, 1])
+    assert (record["status"], record["note"], record["seeds"]) == (
+        "done",
+        "1 seed at a time",
+        [0, 1],
+    )
     together = read_record(done / "helmholtz" / "spinn-6.json")
     assert record["relative_l2"] == pytest.approx(together["relative_l2"], rel=1e-3)
     assert record["loss"] == pytest.approx(together["loss"], rel=1e-3)
@@ -404,7 +464,11 @@ def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monke
 
 @pytest.mark.parametrize(
     ("problem", "network", "points", "filled"),
-    [("klein-gordon-3d", "pinn-mod", 16, True), ("klein-gordon", "pinn-mod", 16, False), ("klein-gordon", "spinn", 256, False)],
+    [
+        ("klein-gordon-3d", "pinn-mod", 16, True),
+        ("klein-gordon", "pinn-mod", 16, False),
+        ("klein-gordon", "spinn", 256, False),
+    ],
 )
 def test_a_large_pointwise_network_fills_a_device_by_itself(problem, network, points, filled):
     job = Job(problem, network, points, (0, 1, 2))
@@ -415,15 +479,26 @@ def test_a_large_pointwise_network_fills_a_device_by_itself(problem, network, po
 def test_where_a_seed_fills_a_device_each_is_trained_and_kept_by_itself(tmp_path, monkeypatch):
     monkeypatch.setattr("separax.paper.reproduce.running.fills", lambda *_: True)
     (record,), _ = go([JOB], tmp_path)
-    assert (record["status"], record["note"], record["seeds"]) == ("done", "1 seed at a time", [0, 1])
-    assert sorted(read_settings(g)["seeds"] for g in (tmp_path / "runs" / "helmholtz").iterdir()) == [[0], [1]]
+    assert (record["status"], record["note"], record["seeds"]) == (
+        "done",
+        "1 seed at a time",
+        [0, 1],
+    )
+    assert sorted(
+        read_settings(g)["seeds"] for g in (tmp_path / "runs" / "helmholtz").iterdir()
+    ) == [[0], [1]]
 
 
 def test_times_of_uneven_groups_add_up():
     """Seven seeds, three at once: 10 + 12 + 5 seconds, however many seeds shared them."""
 
     def group(seeds, seconds):
-        history = SimpleNamespace(error_steps=np.array([10, 20]), errors=np.ones(2), steps=np.arange(20), total=np.ones(20))
+        history = SimpleNamespace(
+            error_steps=np.array([10, 20]),
+            errors=np.ones(2),
+            steps=np.arange(20),
+            total=np.ones(20),
+        )
         timing = SimpleNamespace(train_seconds=seconds, compile_seconds=seconds / 10, steps=1000)
         one = {
             "history": history,
@@ -433,7 +508,9 @@ def test_times_of_uneven_groups_add_up():
             "errors": lambda: (0.5, 0.2),
             "problem": SimpleNamespace(reference=None),
         }
-        return [SimpleNamespace(timing=SimpleNamespace(**vars(timing)), **one) for _ in range(seeds)]
+        return [
+            SimpleNamespace(timing=SimpleNamespace(**vars(timing)), **one) for _ in range(seeds)
+        ]
 
     found = running.summary([group(3, 10.0), group(3, 12.0), group(1, 5.0)])
     assert found["train_seconds"] == pytest.approx(27)
@@ -450,12 +527,19 @@ def test_times_of_uneven_groups_add_up():
     ("trouble", "words"),
     [
         (MemoryPrediction("a training step would need about 9 GB"), "would need about 9 GB"),
-        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.\nmore"), "out of memory: RESOURCE"),
+        (
+            jax.errors.JaxRuntimeError(
+                "RESOURCE_EXHAUSTED: Out of memory allocating 1 bytes.\nmore"
+            ),
+            "out of memory: RESOURCE",
+        ),
         (Diverged("the loss stopped being finite at step 3"), "diverged: the loss stopped"),
     ],
     ids=["predicted", "met", "diverged"],
 )
-def test_a_run_that_fails_is_recorded_as_such_and_others_go_on(tmp_path, monkeypatch, trouble, words):
+def test_a_run_that_fails_is_recorded_as_such_and_others_go_on(
+    tmp_path, monkeypatch, trouble, words
+):
     def fail(*_, **__):
         raise trouble
 
@@ -517,7 +601,9 @@ def test_an_interrupted_row_goes_on_and_ends_where_an_uninterrupted_one_does(tmp
     begun = run_of(tmp_path / "cut", "helmholtz/")
     after, whole = (command(*row, "--out", tmp_path / name) for name in ("cut", "whole"))
     assert after.exit_code == whole.exit_code == 0, after.stderr
-    one, other = (read_record(tmp_path / name / "helmholtz" / "spinn-5.json") for name in ("cut", "whole"))
+    one, other = (
+        read_record(tmp_path / name / "helmholtz" / "spinn-5.json") for name in ("cut", "whole")
+    )
     for name in ("relative_l2", "rmse", "loss", "best_step", "steps"):
         assert one[name] == other[name]
     assert one["train_seconds"] > first["train_seconds"]  # of both parts
@@ -570,7 +656,9 @@ def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
     monkeypatch.setattr("separax.paper.reproduce.figures.DPI", 40)
     for name in flows.FLOWS:
         text, how = CATALOGUE[name].make("paper")
-        small = dataclasses.replace(how, network=SPINN(rank=2, width=4, depth=1, body="mlp"), points=4)
+        small = dataclasses.replace(
+            how, network=SPINN(rank=2, width=4, depth=1, body="mlp"), points=4
+        )
         flows.flow_pictures(name, random_solution(text, small), tmp_path, "tiny")
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "navier-stokes-3d-tiny-velocity.png",
@@ -580,7 +668,9 @@ def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
     ]
     (u, v, w) = flows._components(random_solution(text, small), velocity)
     assert (u.held, v.held) == (w.held, w.held)
-    assert u.reference[3, 5] == pytest.approx(float(velocity(x=u.axes["x"][3], y=u.axes["y"][5], **u.held)["u"]))
+    assert u.reference[3, 5] == pytest.approx(
+        float(velocity(x=u.axes["x"][3], y=u.axes["y"][5], **u.held)["u"])
+    )
 
 
 @pytest.mark.usefixtures("untrained")
@@ -626,7 +716,10 @@ def test_a_document_that_cannot_be_filled_is_refused_before_anything_runs(tmp_pa
     monkeypatch.chdir(tmp_path)
     document = tmp_path / "page.md"
     document.write_text("<!-- separax:helmoltz -->\n<!-- /separax -->\n")
-    for file, words in ((document, "Did you mean 'helmholtz'"), (tmp_path / "none.md", "cannot be read")):
+    for file, words in (
+        (document, "Did you mean 'helmholtz'"),
+        (tmp_path / "none.md", "cannot be read"),
+    ):
         done = command("helmholtz", "--into", file)
         assert done.exit_code == 2
         assert words in plain(done.stderr)

@@ -34,7 +34,13 @@ def exact(t, x):
 def heat(**options):
     options = {"derived": {"flux": lambda u: 1.5 - 2 * u.x, "energy": lambda u: u**2}} | options
     conditions = [sx.Initial(exact), sx.Dirichlet(0, hard=True)]
-    return sx.Problem(sx.Box(t=(0, 1), x=(0, 2)), lambda u: u.t - u.xx / jnp.pi**2, conditions, name="heat", **options)
+    return sx.Problem(
+        sx.Box(t=(0, 1), x=(0, 2)),
+        lambda u: u.t - u.xx / jnp.pi**2,
+        conditions,
+        name="heat",
+        **options,
+    )
 
 
 def recipe(**options):
@@ -92,7 +98,10 @@ def test_toml_is_read_back():
 
 
 def test_archives_are_numpys_and_every_byte_is_checked(tmp_path):
-    path, arrays = tmp_path / "a.npz", {"x": np.arange(5.0), "deep.name": np.ones((2, 3), np.float32)}
+    path, arrays = (
+        tmp_path / "a.npz",
+        {"x": np.arange(5.0), "deep.name": np.ones((2, 3), np.float32)},
+    )
     files.write(path, files.npz({"kind": "test", "n": 1}, arrays))
     with np.load(path, allow_pickle=False) as found:
         np.testing.assert_array_equal(found["deep.name"], arrays["deep.name"])
@@ -163,9 +172,13 @@ def test_a_solution_is_loaded_without_its_problem(made):
     np.testing.assert_array_equal(loaded.of(residual)(t=T, x=X), solution.of(residual)(t=T, x=X))
     assert loaded.integral(points=5)["u"] == solution.integral(points=5)["u"]
     rule = sx.quadrature(solution.problem.box, 5)
-    np.testing.assert_array_equal(loaded.separable(rule).values(), solution.separable(rule).values())
+    np.testing.assert_array_equal(
+        loaded.separable(rule).values(), solution.separable(rule).values()
+    )
     for name in ("steps", "total", "error_steps", "errors"):
-        np.testing.assert_array_equal(getattr(loaded.history, name), getattr(solution.history, name))
+        np.testing.assert_array_equal(
+            getattr(loaded.history, name), getattr(solution.history, name)
+        )
     assert loaded.history.losses.keys() == solution.history.losses.keys()
     assert loaded.record == solution.record
     assert (loaded.timing, loaded.best_step, loaded.best_loss, loaded.seed) == (
@@ -194,13 +207,21 @@ def test_a_solution_is_saved_and_loaded(made, tmp_path):
 
 @pytest.mark.slow
 def test_seeds_of_a_march_are_loaded(tmp_path):
-    found = solve(tmp_path / "run", heat(derived={}, reference=exact), recipe(steps=20), seed=[3, 5], windows=2)
+    found = solve(
+        tmp_path / "run",
+        heat(derived={}, reference=exact),
+        recipe(steps=20),
+        seed=[3, 5],
+        windows=2,
+    )
     loaded = sx.load(tmp_path / "run")
     assert [s.seed for s in loaded] == [3, 5]
     for ours, theirs in zip(loaded, found):
         np.testing.assert_array_equal(ours.edges, theirs.edges)
         for name in ("total", "error_steps", "errors"):
-            np.testing.assert_array_equal(getattr(ours.history, name), getattr(theirs.history, name))
+            np.testing.assert_array_equal(
+                getattr(ours.history, name), getattr(theirs.history, name)
+            )
         assert not ours.interrupted
     np.testing.assert_array_equal(loaded[1](t=T, x=X), found[1](t=T, x=X))
     part = sx.load(tmp_path / "run" / "windows" / "002")
@@ -223,9 +244,13 @@ def test_what_was_found_is_loaded_with_what_depends_on_it(tmp_path):
 def test_networks_and_recipes_of_every_kind_are_loaded(tmp_path):
     """A pointwise network, periodic and zero on a wall; a schedule of the user's own."""
     box = sx.Box(t=(0, 1), x=(0, 2))
-    problem = sx.Problem(box, lambda u: u.t - u.xx, [sx.Periodic(), sx.Initial(0, hard=True)], name='<b>"name"</b>')
+    problem = sx.Problem(
+        box, lambda u: u.t - u.xx, [sx.Periodic(), sx.Initial(0, hard=True)], name='<b>"name"</b>'
+    )
     how = recipe(
-        network=sx.PINN(width=6, depth=2, body="mlp", activation="sin", steepness=2.0, frequencies=2),
+        network=sx.PINN(
+            width=6, depth=2, body="mlp", activation="sin", steepness=2.0, frequencies=2
+        ),
         steps=10,
         optimiser=sx.Adam(1e-3, lambda step: 1e-3),
         sampler=sx.GaussLegendre(breaks={"x": 1.0}),
@@ -243,7 +268,9 @@ def test_networks_and_recipes_of_every_kind_are_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "inside", [lambda x, y: (x <= 0) | (y <= 0), lambda x, y: x**2 + y**2 - 1], ids=["indicator", "signed distance"]
+    "inside",
+    [lambda x, y: (x <= 0) | (y <= 0), lambda x, y: x**2 + y**2 - 1],
+    ids=["indicator", "signed distance"],
 )
 def test_shapes_are_kept_by_samples(inside):
     box = sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1))
@@ -252,7 +279,10 @@ def test_shapes_are_kept_by_samples(inside):
     nodes = {"x": jnp.linspace(-1, 1, 33)[:, None], "y": jnp.linspace(-1, 1, 65)}
     np.testing.assert_array_equal(kept.mask(nodes), problem.shape.mask(nodes))
     x, y = np.random.default_rng(0).uniform(-1, 1, (2, 20_000))
-    ours, true = (np.asarray(s.mask({"x": jnp.asarray(x), "y": jnp.asarray(y)})) for s in (kept, problem.shape))
+    ours, true = (
+        np.asarray(s.mask({"x": jnp.asarray(x), "y": jnp.asarray(y)}))
+        for s in (kept, problem.shape)
+    )
     if kept.signed:
         assert np.mean(ours != true) < 1e-3
     else:  # the boundary of the L runs along nodes: nothing is lost
@@ -339,7 +369,9 @@ def test_runs_of_another_version_are_refused_by_name(folder):
     kept = read_settings(folder)
     files.write(folder / "settings.toml", files.sealed_toml(kept | {"format": 2, "separax": "9.1"}))
     for use in (lambda: sx.load(folder), lambda: solve(folder, resume=True)):
-        with pytest.raises(sx.InputError, match=r"format 2, written by separax 9.1; this version reads format 1"):
+        with pytest.raises(
+            sx.InputError, match=r"format 2, written by separax 9.1; this version reads format 1"
+        ):
             use()
     (folder / "settings.toml").rename(folder / "settings.json")
     with pytest.raises(sx.InputError, match="earlier version"):
@@ -364,7 +396,10 @@ def test_what_is_no_run_is_named(tmp_path, made):
 
 def test_a_second_writer_is_refused(tmp_path):
     asked = {"precision": "float32", "seeds": [0]}
-    with Run(tmp_path, asked), pytest.raises(sx.InputError, match=f"process {os.getpid()} is writing"):
+    with (
+        Run(tmp_path, asked),
+        pytest.raises(sx.InputError, match=f"process {os.getpid()} is writing"),
+    ):
         Run(tmp_path, asked, resume=True)
     Run(tmp_path, asked, resume=True).close()
     assert not (tmp_path / ".lock").exists()
@@ -455,7 +490,9 @@ def test_what_a_solve_says_of_itself_is_loaded(tmp_path):
 
 
 def test_numbers_of_points_may_come_from_numpy(tmp_path):
-    found = solve(tmp_path / "run", how=recipe(steps=2, points={"t": np.int64(5), "x": np.int32(6)}))
+    found = solve(
+        tmp_path / "run", how=recipe(steps=2, points={"t": np.int64(5), "x": np.int32(6)})
+    )
     assert sx.load(tmp_path / "run").recipe.points == found.recipe.points
 
 
@@ -480,7 +517,9 @@ def doomed(folder):
 
     def die(step, **_):
         if step == 200:
-            while not (folder / NAMES[0]).exists():  # on a busy machine the first save takes its time
+            while not (
+                folder / NAMES[0]
+            ).exists():  # on a busy machine the first save takes its time
                 time.sleep(0.01)
             os.kill(os.getpid(), 9)
 
@@ -489,7 +528,9 @@ def doomed(folder):
 
 def test_a_killed_run_is_resumed_bit_for_bit(made, tmp_path, capsys):
     """Killed while the second state is perhaps still being written; benchmarks/kill_loop.py does it 200 times, anywhere."""
-    process = multiprocessing.get_context("forkserver").Process(target=doomed, args=(tmp_path / "run",))
+    process = multiprocessing.get_context("forkserver").Process(
+        target=doomed, args=(tmp_path / "run",)
+    )
     process.start()
     process.join()
     assert process.exitcode == -9

@@ -18,7 +18,15 @@ from separax.domain.box import Box
 from separax.domain.places import Lattice
 from separax.domain.samplers import quadrature
 from separax.separable.gram import mean_square
-from separax.separable.merging import best_split, columns, fitting, khatri_rao, merge, merge_at_points, merge_each
+from separax.separable.merging import (
+    best_split,
+    columns,
+    fitting,
+    khatri_rao,
+    merge,
+    merge_at_points,
+    merge_each,
+)
 from separax.separable.separable import Separable, leibniz
 
 AXES = ("t", "x", "y", "z", "a", "b", "c")
@@ -49,7 +57,11 @@ def cases(draw, least=2, most=7):
 
 
 def random_separable(case, rank, order=0, weights=None):
-    return Separable(case.axes, [jnp.asarray(case.rng.standard_normal((order + 1, n, rank))) for n in case.lengths], weights)
+    return Separable(
+        case.axes,
+        [jnp.asarray(case.rng.standard_normal((order + 1, n, rank))) for n in case.lengths],
+        weights,
+    )
 
 
 def random_weights(case):
@@ -59,7 +71,9 @@ def random_weights(case):
 def lattice_sum(factors):
     """Σ_j Π_i f_ij by brute force, from arrays (points, rank)."""
     letters = "ijklmno"[: len(factors)]
-    return np.einsum(",".join(letter + "r" for letter in letters) + "->" + letters, *map(np.asarray, factors))
+    return np.einsum(
+        ",".join(letter + "r" for letter in letters) + "->" + letters, *map(np.asarray, factors)
+    )
 
 
 def on_lattice(u, orders=None):
@@ -68,7 +82,9 @@ def on_lattice(u, orders=None):
 
 def apply_on_lattice(parts):
     """A linear operator, term by term, on the lattice."""
-    return sum(float(c) * on_lattice(u, orders) for u, terms in parts for orders, c in terms.items())
+    return sum(
+        float(c) * on_lattice(u, orders) for u, terms in parts for orders, c in terms.items()
+    )
 
 
 def weighted_sum(values, weights):
@@ -80,7 +96,9 @@ def weighted_sum(values, weights):
 def assert_close(found, expected, relative=1e-12):
     """Relative to the largest value: single ones may cancel."""
     assert np.shape(found) == np.shape(expected)
-    np.testing.assert_allclose(found, expected, rtol=relative, atol=relative * np.max(np.abs(expected)))
+    np.testing.assert_allclose(
+        found, expected, rtol=relative, atol=relative * np.max(np.abs(expected))
+    )
 
 
 def random_terms(case, most_order, most_terms):
@@ -93,7 +111,10 @@ def random_terms(case, most_order, most_terms):
 
 
 def polynomials(case, rank):
-    return [[Polynomial(case.rng.standard_normal(case.rng.integers(1, 5))) for _ in range(rank)] for _ in case.lengths]
+    return [
+        [Polynomial(case.rng.standard_normal(case.rng.integers(1, 5))) for _ in range(rank)]
+        for _ in case.lengths
+    ]
 
 
 def differentiate(p, k):
@@ -104,7 +125,11 @@ def sample(case, polys, lattice, order):
     """The Separable of given polynomials, its jets from their analytic derivatives."""
     jets = []
     for each, x in zip(polys, lattice.coordinates):
-        jets.append(np.array([[differentiate(p, k)(np.asarray(x)) for p in each] for k in range(order + 1)]).swapaxes(1, 2))
+        jets.append(
+            np.array(
+                [[differentiate(p, k)(np.asarray(x)) for p in each] for k in range(order + 1)]
+            ).swapaxes(1, 2)
+        )
     return Separable(case.axes, jets, lattice.weights)
 
 
@@ -165,8 +190,13 @@ def test_derivatives_of_polynomial_factors_are_analytic(case):
     polys = polynomials(case, case.ranks[0])
     u = sample(case, polys, lattice, 3)
     orders = [int(k) for k in case.rng.integers(0, 4, case.dimension)]
-    expected = sample(case, [[differentiate(p, k) for p in each] for each, k in zip(polys, orders)], lattice, 0)
-    assert_close(jax.jit(lambda u: u.derivative(**dict(zip(case.axes, orders))).values())(u), on_lattice(expected))
+    expected = sample(
+        case, [[differentiate(p, k) for p in each] for each, k in zip(polys, orders)], lattice, 0
+    )
+    assert_close(
+        jax.jit(lambda u: u.derivative(**dict(zip(case.axes, orders))).values())(u),
+        on_lattice(expected),
+    )
 
 
 @some
@@ -178,8 +208,16 @@ def test_derivatives_of_a_product_follow_the_product_rule(case):
     u, v = sample(case, ours, lattice, 3), sample(case, theirs, lattice, 3)
     multiplied = [[p * q for p in a for q in b] for a, b in zip(ours, theirs)]
     orders = [int(k) for k in case.rng.integers(0, 4, case.dimension)]
-    expected = sample(case, [[differentiate(p, k) for p in each] for each, k in zip(multiplied, orders)], lattice, 0)
-    assert_close(jax.jit(lambda u, v: (u * v).derivative(**dict(zip(case.axes, orders))).values())(u, v), on_lattice(expected))
+    expected = sample(
+        case,
+        [[differentiate(p, k) for p in each] for each, k in zip(multiplied, orders)],
+        lattice,
+        0,
+    )
+    assert_close(
+        jax.jit(lambda u, v: (u * v).derivative(**dict(zip(case.axes, orders))).values())(u, v),
+        on_lattice(expected),
+    )
 
 
 def test_leibniz_of_exponentials():
@@ -200,7 +238,9 @@ def test_khatri_rao_is_the_column_wise_kronecker_product():
     assert_close(khatri_rao([jnp.asarray(f) for f in (a, b, c)]), expected, 1e-15)
 
 
-@pytest.mark.parametrize("sizes", [(3, 5), (32, 4), (96, 7), (37, 101), (6, 5, 40)])  # in one sum of slices, in two, in none
+@pytest.mark.parametrize(
+    "sizes", [(3, 5), (32, 4), (96, 7), (37, 101), (6, 5, 40)]
+)  # in one sum of slices, in two, in none
 def test_the_gradient_of_a_khatri_rao_product_is_the_same_on_a_gpu(monkeypatch, sizes):
     rng = np.random.default_rng(0)
     factors = [jnp.asarray(rng.normal(size=(n, 4))) for n in sizes]
@@ -210,11 +250,15 @@ def test_the_gradient_of_a_khatri_rao_product_is_the_same_on_a_gpu(monkeypatch, 
         return jax.grad(lambda f: jnp.sum(back * khatri_rao(f)))(factors)
 
     here = gradients()
-    monkeypatch.setattr("separax.separable.merging.default_device", lambda: SimpleNamespace(platform="gpu"))
+    monkeypatch.setattr(
+        "separax.separable.merging.default_device", lambda: SimpleNamespace(platform="gpu")
+    )
     reductions = str(jax.make_jaxpr(gradients)()).count("reduce_sum")
     for one, other in zip(gradients(), here):
         assert_close(one, other, 1e-12)
-    assert (reductions == 1) == (101 not in sizes)  # that of the test alone, where nothing is a large prime
+    assert (reductions == 1) == (
+        101 not in sizes
+    )  # that of the test alone, where nothing is a large prime
 
 
 # --- integrals, inner products, norms -------------------------------------------------------------------------------
@@ -227,14 +271,23 @@ def test_integrals_of_polynomials_are_analytic_over_all_axes_and_over_some(case)
     polys = polynomials(case, case.ranks[0])
     u = sample(case, polys, lattice, 0)
     box = box_of(case)
-    definite = [[p.integ()(box[axis][1]) - p.integ()(box[axis][0]) for p in each] for axis, each in zip(case.axes, polys)]
+    definite = [
+        [p.integ()(box[axis][1]) - p.integ()(box[axis][0]) for p in each]
+        for axis, each in zip(case.axes, polys)
+    ]
     size = sum(math.prod(abs(d[j]) for d in definite) for j in range(u.rank))
-    assert u.integral() == pytest.approx(sum(math.prod(d[j] for d in definite) for j in range(u.rank)), abs=1e-12 * size)
-    gone = [axis for axis in case.axes if case.rng.random() < 0.5][: case.dimension - 1] or [case.axes[-1]]
+    assert u.integral() == pytest.approx(
+        sum(math.prod(d[j] for d in definite) for j in range(u.rank)), abs=1e-12 * size
+    )
+    gone = [axis for axis in case.axes if case.rng.random() < 0.5][: case.dimension - 1] or [
+        case.axes[-1]
+    ]
     left, values = jax.jit(lambda u: (u.integral(*gone), u.integral(*gone).values()))(u)
     assert left.axes == tuple(axis for axis in case.axes if axis not in gone)
     factors = [jet[0] for axis, jet in zip(case.axes, u.jets) if axis not in gone]
-    factors[0] = factors[0] * np.prod([d for axis, d in zip(case.axes, definite) if axis in gone], axis=0)
+    factors[0] = factors[0] * np.prod(
+        [d for axis, d in zip(case.axes, definite) if axis in gone], axis=0
+    )
     assert_close(values, lattice_sum(factors))
 
 
@@ -248,28 +301,37 @@ def test_integral_and_inner_product_and_norm_are_the_lattice_sums(case):
     sizes = weighted_sum(np.abs(a), weights), weighted_sum(np.abs(a * b), weights)
     assert integral == pytest.approx(weighted_sum(a, weights), abs=1e-12 * sizes[0])
     # the terms of a Gram sum are larger than the inner product by at most their number
-    assert inner == pytest.approx(weighted_sum(a * b, weights), abs=1e-11 * max(sizes[1], weighted_sum(a * a, weights)))
+    assert inner == pytest.approx(
+        weighted_sum(a * b, weights), abs=1e-11 * max(sizes[1], weighted_sum(a * a, weights))
+    )
     assert norm == pytest.approx(math.sqrt(weighted_sum(a * a, weights)), rel=1e-10)
 
 
 def test_norms_of_separable_functions_by_hand():
     """∫₀^π∫₀^π sin²x sin²2y = π²/4, and ‖u - u‖ = 0 to rounding."""
     lattice = quadrature(Box(x=(0, math.pi), y=(0, math.pi)), 20)
-    u = Separable.of(lattice, x=jnp.sin(lattice["x"])[:, None], y=jnp.sin(2 * lattice["y"])[:, None])
+    u = Separable.of(
+        lattice, x=jnp.sin(lattice["x"])[:, None], y=jnp.sin(2 * lattice["y"])[:, None]
+    )
     assert u.norm() == pytest.approx(math.pi / 2, rel=1e-13)
     assert u.inner(u) == pytest.approx(math.pi**2 / 4, rel=1e-13)
     assert (u - u).norm() < 1e-14
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_norm_of_a_tiny_difference_survives_float32_where_the_root_of_the_inner_product_does_not(seed):
+def test_the_norm_of_a_tiny_difference_survives_float32_where_the_root_of_the_inner_product_does_not(
+    seed,
+):
     """‖(u + 1e-6 w) - u‖ in float32: √∫(…)² rounds at √ε ≈ 3e-4 of ‖u‖, the orthogonalised norm at ε."""
     rng = np.random.default_rng(seed)
     lengths, rank = (24, 20, 28), 6
     u, w = ([rng.standard_normal((n, rank)) / np.sqrt(n) for n in lengths] for _ in range(2))
     scale = np.linalg.norm(lattice_sum(u)) / np.linalg.norm(lattice_sum(w))
     tiny = [w[0] * 1e-6 * scale, w[1], w[2]]
-    stacked = [np.concatenate([a, b, sign * a], 1).astype(np.float32) for a, b, sign in zip(u, tiny, (-1, 1, 1))]
+    stacked = [
+        np.concatenate([a, b, sign * a], 1).astype(np.float32)
+        for a, b, sign in zip(u, tiny, (-1, 1, 1))
+    ]
     exact = np.linalg.norm(lattice_sum([f.astype(np.float64) for f in stacked]))
     assert exact == pytest.approx(1e-6 * np.linalg.norm(lattice_sum(u)), rel=1e-3)
     with jax.enable_x64(False):
@@ -287,9 +349,13 @@ def test_the_norm_of_a_tiny_difference_survives_float32_where_the_root_of_the_in
 @some
 @given(cases(least=1))
 def test_merging_a_linear_operator_is_the_sum_of_its_terms(case):
-    parts = [(random_separable(case, rank, order=2), random_terms(case, 2, 6)) for rank in case.ranks]
+    parts = [
+        (random_separable(case, rank, order=2), random_terms(case, 2, 6)) for rank in case.ranks
+    ]
     assert_close(
-        jax.jit(lambda us: merge([(u, terms) for u, (_, terms) in zip(us, parts)]))([u for u, _ in parts]),
+        jax.jit(lambda us: merge([(u, terms) for u, (_, terms) in zip(us, parts)]))(
+            [u for u, _ in parts]
+        ),
         apply_on_lattice(parts),
     )
 
@@ -314,7 +380,9 @@ def test_merging_each_derivative_is_merging_them_one_by_one(case):
 def random_coefficient(case):
     """A function of some of the coordinates, of none or of all."""
     kept = case.rng.integers(0, 2, case.dimension)
-    return jnp.asarray(case.rng.standard_normal([n if k else 1 for n, k in zip(case.lengths, kept)]))
+    return jnp.asarray(
+        case.rng.standard_normal([n if k else 1 for n, k in zip(case.lengths, kept)])
+    )
 
 
 @some
@@ -323,31 +391,55 @@ def test_merging_with_coefficients_that_vary_is_multiplying_on_the_lattice(case)
     us = [random_separable(case, rank, order=2) for rank in case.ranks]
     plain = [(u, random_terms(case, 2, 3)) for u in us] if case.rng.integers(0, 3) else []
     varying = [
-        (random_coefficient(case), [(u, random_terms(case, 2, 3)) for u in us[: case.rng.integers(1, 3)]]) for _ in range(3)
+        (
+            random_coefficient(case),
+            [(u, random_terms(case, 2, 3)) for u in us[: case.rng.integers(1, 3)]],
+        )
+        for _ in range(3)
     ]
-    expected = (apply_on_lattice(plain) if plain else 0.0) + sum(np.asarray(c) * apply_on_lattice(some) for c, some in varying)
+    expected = (apply_on_lattice(plain) if plain else 0.0) + sum(
+        np.asarray(c) * apply_on_lattice(some) for c, some in varying
+    )
     assert_close(merge(plain, varying=varying), expected)
 
 
 def test_a_coefficient_of_all_axes_but_one_goes_into_a_side():
     """u_t + a(x, y) u_x + b(y) u_y, a product of two ranks: f′ (g h) + f (a g′ h + b g h′)."""
     lengths, rank = (9, 8, 7), 5
-    case = SimpleNamespace(axes=("t", "x", "y"), lengths=lengths, dimension=3, rng=np.random.default_rng(0))
-    u, a, b = random_separable(case, rank, 1), case.rng.standard_normal((1, 8, 7)), case.rng.standard_normal((1, 1, 7))
+    case = SimpleNamespace(
+        axes=("t", "x", "y"), lengths=lengths, dimension=3, rng=np.random.default_rng(0)
+    )
+    u, a, b = (
+        random_separable(case, rank, 1),
+        case.rng.standard_normal((1, 8, 7)),
+        case.rng.standard_normal((1, 1, 7)),
+    )
 
     def merged(u, a, b):
-        return merge([(u, {(1, 0, 0): 1.0})], varying=[(a, [(u, {(0, 1, 0): 1.0})]), (b, [(u, {(0, 0, 1): 1.0})])])
+        return merge(
+            [(u, {(1, 0, 0): 1.0})],
+            varying=[(a, [(u, {(0, 1, 0): 1.0})]), (b, [(u, {(0, 0, 1): 1.0})])],
+        )
 
-    products = [e for e in equations(jax.make_jaxpr(merged)(u, a, b).jaxpr) if e.primitive.name == "dot_general"]
+    products = [
+        e
+        for e in equations(jax.make_jaxpr(merged)(u, a, b).jaxpr)
+        if e.primitive.name == "dot_general"
+    ]
     ((left, right),) = [[v.aval.shape for v in e.invars] for e in products]
     assert {left, right} == {(9, 2 * rank), (8 * 7, 2 * rank)}
 
 
 def test_a_coefficient_that_fits_no_side_is_multiplied_on_the_lattice():
     """a(t, y) beside b(x, y): one cut serves only one of them."""
-    case = SimpleNamespace(axes=("t", "x", "y"), lengths=(4, 5, 6), dimension=3, rng=np.random.default_rng(0))
+    case = SimpleNamespace(
+        axes=("t", "x", "y"), lengths=(4, 5, 6), dimension=3, rng=np.random.default_rng(0)
+    )
     assert fitting(case.lengths, [(4, 1, 6), (1, 5, 6), (1, 5, 1)]) == ([1, 2], [0])
-    assert fitting(case.lengths, [(4, 5, 1), (1, 5, 6), (4, 1, 1)]) in (([0, 2], [1]), ([1, 2], [0]))
+    assert fitting(case.lengths, [(4, 5, 1), (1, 5, 6), (4, 1, 1)]) in (
+        ([0, 2], [1]),
+        ([1, 2], [0]),
+    )
 
 
 def test_parts_without_terms_do_not_count():
@@ -370,9 +462,13 @@ def equations(jaxpr):
 
 def merge_products(parts):
     """The operand shapes of each matrix product of a merge, and the size of the largest array made on the way."""
-    closed = jax.make_jaxpr(lambda us: merge([(u, terms) for u, (_, terms) in zip(us, parts)]))([u for u, _ in parts])
+    closed = jax.make_jaxpr(lambda us: merge([(u, terms) for u, (_, terms) in zip(us, parts)]))(
+        [u for u, _ in parts]
+    )
     found = list(equations(closed.jaxpr))
-    products = [tuple(v.aval.shape for v in e.invars) for e in found if e.primitive.name == "dot_general"]
+    products = [
+        tuple(v.aval.shape for v in e.invars) for e in found if e.primitive.name == "dot_general"
+    ]
     return products, max(v.aval.size for e in found for v in e.outvars)
 
 
@@ -384,10 +480,18 @@ def laplacian(dimension):
 def test_merging_makes_one_product_of_operands_with_half_the_axes_each(dimension):
     """Two sides of at most N^⌈d/2⌉ rows, blocks × rank columns; nothing on the way is larger than they or the lattice."""
     n, rank = 3, 5
-    case = SimpleNamespace(axes=AXES[:dimension], lengths=(n,) * dimension, dimension=dimension, rng=np.random.default_rng(0))
+    case = SimpleNamespace(
+        axes=AXES[:dimension],
+        lengths=(n,) * dimension,
+        dimension=dimension,
+        rng=np.random.default_rng(0),
+    )
     terms = laplacian(dimension) | {(0,) * dimension: 0.5} | {(1,) + (0,) * (dimension - 1): -2.0}
     products, largest = merge_products(
-        [(random_separable(case, rank, 2), terms), (random_separable(case, rank, 2), laplacian(dimension))]
+        [
+            (random_separable(case, rank, 2), terms),
+            (random_separable(case, rank, 2), laplacian(dimension)),
+        ]
     )
     ((left, right),) = products
     inner = set(left) & set(right)
@@ -401,7 +505,9 @@ def test_merging_makes_one_product_of_operands_with_half_the_axes_each(dimension
 def test_the_laplacian_costs_two_ranks(dimension, blocks):
     """f″gh + fg″h + fgh″ = (f″g + fg″) h + fg h″."""
     n, rank = 11, 7
-    case = SimpleNamespace(axes=AXES[:dimension], lengths=(n,) * dimension, rng=np.random.default_rng(0))
+    case = SimpleNamespace(
+        axes=AXES[:dimension], lengths=(n,) * dimension, rng=np.random.default_rng(0)
+    )
     products, _ = merge_products([(random_separable(case, rank, 2), laplacian(dimension))])
     ((left, right),) = products
     assert {n ** math.ceil(dimension / 2), n ** (dimension // 2), blocks * rank} == {*left, *right}
@@ -410,16 +516,25 @@ def test_the_laplacian_costs_two_ranks(dimension, blocks):
 @some
 @given(cases())
 def test_unequal_axes_are_cut_where_the_larger_side_stays_small(case):
-    split = best_split(case.lengths, [(case.ranks[0], [tuple(o) for o in laplacian(case.dimension)])])
-    larger = {s: max(math.prod(case.lengths[:s]), math.prod(case.lengths[s:])) for s in range(1, case.dimension)}
+    split = best_split(
+        case.lengths, [(case.ranks[0], [tuple(o) for o in laplacian(case.dimension)])]
+    )
+    larger = {
+        s: max(math.prod(case.lengths[:s]), math.prod(case.lengths[s:]))
+        for s in range(1, case.dimension)
+    }
     assert larger[split] <= 2 * min(larger.values())
 
 
 @some
 @given(cases())
 def test_columns_reproduce_the_operator(case):
-    parts = [(random_separable(case, rank, order=2), random_terms(case, 2, 6)) for rank in case.ranks]
-    found = jax.jit(lambda us: columns([(u, terms) for u, (_, terms) in zip(us, parts)]))([u for u, _ in parts])
+    parts = [
+        (random_separable(case, rank, order=2), random_terms(case, 2, 6)) for rank in case.ranks
+    ]
+    found = jax.jit(lambda us: columns([(u, terms) for u, (_, terms) in zip(us, parts)]))(
+        [u for u, _ in parts]
+    )
     assert [len(c) for c in found] == list(case.lengths)
     assert found[0].shape[1] <= sum(u.rank * len(terms) for u, terms in parts)
     assert_close(lattice_sum(found), apply_on_lattice(parts))
@@ -429,7 +544,10 @@ def test_columns_of_terms_that_differ_along_one_axis_are_one_set():
     """f″g + fg″ + fg = (f″ + f) g + f g″: two ranks."""
     case = SimpleNamespace(axes=("x", "y"), lengths=(5, 6), rng=np.random.default_rng(0))
     u = random_separable(case, 3, order=2)
-    assert [c.shape for c in columns([(u, {(2, 0): 1.0, (0, 2): 1.0, (0, 0): 1.0})])] == [(5, 6), (6, 6)]
+    assert [c.shape for c in columns([(u, {(2, 0): 1.0, (0, 2): 1.0, (0, 0): 1.0})])] == [
+        (5, 6),
+        (6, 6),
+    ]
 
 
 # --- at scattered points --------------------------------------------------------------------------------------------
@@ -438,24 +556,40 @@ def test_columns_of_terms_that_differ_along_one_axis_are_one_set():
 @some
 @given(st.integers(1, 7), st.integers(1, 9), st.integers(1, 5), st.integers(0, 10**6))
 def test_at_points_is_the_sum_of_the_products_point_by_point(dimension, n, rank, seed):
-    case = SimpleNamespace(axes=AXES[:dimension], lengths=(n,) * dimension, dimension=dimension, rng=np.random.default_rng(seed))
+    case = SimpleNamespace(
+        axes=AXES[:dimension],
+        lengths=(n,) * dimension,
+        dimension=dimension,
+        rng=np.random.default_rng(seed),
+    )
     u, terms = random_separable(case, rank, order=2), random_terms(case, 2, 4)
     values, operated = jax.jit(lambda u: (u.at_points(), merge_at_points([(u, terms)])))(u)
     jets = np.stack([np.asarray(jet) for jet in u.jets])
     assert_close(values, jets[:, 0].prod(0).sum(1))
-    assert_close(operated, sum(c * np.prod([jets[i, k] for i, k in enumerate(o)], axis=0).sum(1) for o, c in terms.items()))
+    assert_close(
+        operated,
+        sum(
+            c * np.prod([jets[i, k] for i, k in enumerate(o)], axis=0).sum(1)
+            for o, c in terms.items()
+        ),
+    )
 
 
 # --- mean squares without a lattice ---------------------------------------------------------------------------------
 
 
 def random_factors(case, dtype):
-    return tuple(jnp.asarray(case.rng.standard_normal((n, case.ranks[0])), dtype) for n in case.lengths)
+    return tuple(
+        jnp.asarray(case.rng.standard_normal((n, case.ranks[0])), dtype) for n in case.lengths
+    )
 
 
 def quadrature_weights(case, dtype):
     """Positive weights that do not add up to one, None along some of the axes."""
-    return [None if i % 3 == 1 else jnp.asarray(case.rng.uniform(0.1, 1, n), dtype) for i, n in enumerate(case.lengths)]
+    return [
+        None if i % 3 == 1 else jnp.asarray(case.rng.uniform(0.1, 1, n), dtype)
+        for i, n in enumerate(case.lengths)
+    ]
 
 
 def lattice_mean_square(factors, weights):
@@ -466,7 +600,11 @@ def lattice_mean_square(factors, weights):
     def both(factors):
         values = functools.reduce(lambda a, b: a[..., None, :] * b, factors).sum(-1) ** 2
         for w in reversed(weights):
-            values = values.mean(-1) if w is None else values @ (np.asarray(w, np.float64) / np.sum(np.asarray(w, np.float64)))
+            values = (
+                values.mean(-1)
+                if w is None
+                else values @ (np.asarray(w, np.float64) / np.sum(np.asarray(w, np.float64)))
+            )
         return values
 
     return both(tuple(np.asarray(f, np.float64) for f in factors))
@@ -479,7 +617,9 @@ def test_mean_square_and_its_gradient_are_those_of_the_lattice(case, dtype):
     weights = quadrature_weights(case, dtype) if dtype == jnp.float64 else [None] * case.dimension
     value, gradient = jax.jit(jax.value_and_grad(lambda f: mean_square(f, weights)))(factors)
     expected, slopes = lattice_mean_square(factors, weights)
-    accuracy = 1e-6 if dtype == jnp.float32 else 1e-12  # the result is rounded; what is inside is float64
+    accuracy = (
+        1e-6 if dtype == jnp.float32 else 1e-12
+    )  # the result is rounded; what is inside is float64
     assert value.dtype == dtype
     assert_close(value, expected, accuracy)
     for ours, theirs in zip(gradient, slopes):
@@ -490,7 +630,10 @@ def test_mean_square_and_its_gradient_are_those_of_the_lattice(case, dtype):
 def test_mean_square_with_and_without_equal_weights_is_the_same():
     case = SimpleNamespace(lengths=(4, 6, 5), ranks=(3,), rng=np.random.default_rng(0))
     factors = random_factors(case, jnp.float64)
-    assert_close(mean_square(factors, [jnp.full(n, 0.7) for n in case.lengths]), mean_square(factors, [None] * 3))
+    assert_close(
+        mean_square(factors, [jnp.full(n, 0.7) for n in case.lengths]),
+        mean_square(factors, [None] * 3),
+    )
 
 
 def test_mean_square_and_its_gradient_under_vmap_and_jit():
@@ -511,7 +654,10 @@ def test_mean_square_and_its_gradient_under_vmap_and_jit():
 
 def test_mean_square_of_one_axis_has_a_gradient():
     """d/df mean (Σ_j f_j)² = 2 w Σ_j f_j."""
-    factor, weights = jnp.asarray([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]]), jnp.asarray([0.5, 0.25, 0.25])
+    factor, weights = (
+        jnp.asarray([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5]]),
+        jnp.asarray([0.5, 0.25, 0.25]),
+    )
     assert mean_square((factor,), (weights,)) == pytest.approx(0.5 * 9 + 0.25 * 4 + 0.25)
     ((slope,), _) = jax.grad(mean_square, argnums=(0, 1))((factor,), (weights,))
     assert_close(slope, jnp.asarray([[3.0, 3.0], [1.0, 1.0], [0.5, 0.5]]))
@@ -544,7 +690,10 @@ def test_mean_square_of_a_small_difference_of_large_float32_terms(weighted):
 def test_mean_square_without_float64_is_refused():
     case = SimpleNamespace(lengths=(4, 6), ranks=(3,), rng=np.random.default_rng(0))
     factors = random_factors(case, jnp.float32)
-    with jax.enable_x64(False), pytest.raises(InputError, match=r"mean_square: .*float32.* jax.enable_x64\(True\)"):
+    with (
+        jax.enable_x64(False),
+        pytest.raises(InputError, match=r"mean_square: .*float32.* jax.enable_x64\(True\)"),
+    ):
         mean_square(factors, [None, None])
 
 
@@ -558,13 +707,19 @@ def plain(lengths=(3, 4), rank=2, order=1, weights=None, axes=("x", "y")):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Separable(("x", "y"), [jnp.ones((1, 3, 2))]), ["2 axes", "1 factors", "one of each per axis"]),
+        (
+            lambda: Separable(("x", "y"), [jnp.ones((1, 3, 2))]),
+            ["2 axes", "1 factors", "one of each per axis"],
+        ),
         (lambda: Separable((), []), ["0 axes"]),
         (
             lambda: Separable(("x", "y"), [jnp.ones((1, 3, 2)), jnp.ones((1, 3, 4))]),
             ["y", "(1, 3, 4)", "(derivatives, points, rank)"],
         ),
-        (lambda: Separable(("x",), [jnp.ones((3, 2))]), ["x", "(3, 2)", "(derivatives, points, rank)"]),
+        (
+            lambda: Separable(("x",), [jnp.ones((3, 2))]),
+            ["x", "(3, 2)", "(derivatives, points, rank)"],
+        ),
         (lambda: plain() + plain((3, 5)), ["sum", "(3, 4)", "(3, 5)", "one lattice"]),
         (lambda: plain() * plain(axes=("x", "z")), ["product", "x, y", "x, z", "one lattice"]),
         (lambda: plain().inner(plain((3, 5))), ["inner product", "(3, 5)"]),
@@ -595,7 +750,9 @@ def test_a_whole_order_written_as_a_float_is_an_order():
     assert plain(order=2).derivative(x=2.0).orders == (0, 2)
 
 
-@pytest.mark.parametrize("other", ["two", np.ones((3, 4)), jnp.ones((3, 4)), None], ids=["str", "numpy", "jax", "none"])
+@pytest.mark.parametrize(
+    "other", ["two", np.ones((3, 4)), jnp.ones((3, 4)), None], ids=["str", "numpy", "jax", "none"]
+)
 @pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul])
 def test_arithmetic_with_anything_else_is_a_type_error(operation, other):
     """In particular an array of values, which would otherwise become an array of separable functions."""

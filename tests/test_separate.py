@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from separax.separable.reading import MOST, separate
 
 SHAPE = (4, 3, 5)
-T, X, Y = (np.linspace(0.3 + 0.1 * i, 1.4, n).reshape([-1 if i == j else 1 for j in range(3)]) for i, n in enumerate(SHAPE))
+T, X, Y = (
+    np.linspace(0.3 + 0.1 * i, 1.4, n).reshape([-1 if i == j else 1 for j in range(3)])
+    for i, n in enumerate(SHAPE)
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -29,7 +32,13 @@ def coordinates():
 def multiplied_out(products):
     """Σ Π of one factor per dimension, on the lattice."""
     dimension = len(products[0])
-    shaped = [[np.asarray(f).reshape([-1 if i == j else 1 for j in range(dimension)]) for i, f in enumerate(p)] for p in products]
+    shaped = [
+        [
+            np.asarray(f).reshape([-1 if i == j else 1 for j in range(dimension)])
+            for i, f in enumerate(p)
+        ]
+        for p in products
+    ]
     return sum(functools.reduce(operator.mul, factors) for factors in shaped)
 
 
@@ -72,7 +81,12 @@ SEPARABLE = {
     "sin of a sum": (lambda t, x, y: jnp.sin(2 * t + 3 * x - y), 4),
     "cos of a difference": (lambda t, x, y: jnp.cos(x - 2 * t), 2),
     "cos of a sum with a constant": (lambda t, x, y: jnp.cos(x + y + 0.3), 4),
-    "functions of one axis": (lambda t, x, y: jnp.tanh(t) * jnp.log(1 + x) * jnp.sinh(y) * jnp.arctan(t) * jnp.abs(x - 0.7), 1),
+    "functions of one axis": (
+        lambda t, x, y: (
+            jnp.tanh(t) * jnp.log(1 + x) * jnp.sinh(y) * jnp.arctan(t) * jnp.abs(x - 0.7)
+        ),
+        1,
+    ),
     "where along one axis": (lambda t, x, y: jnp.where(x > 0.7, x, 0.0) * y, 1),
     "where not, along one axis": (lambda t, x, y: jnp.where(~(x > 0.7), x, 0.2) * y, 1),
     "logical_not as a number": (lambda t, x, y: jnp.logical_not(x > 0.7) * y, 1),
@@ -80,7 +94,10 @@ SEPARABLE = {
     "a step": (lambda t, x, y: (x > 0.7) * y, 1),
     "arctan2 along one axis": (lambda t, x, y: jnp.arctan2(x, 1 + x) * t, 1),
     "a remainder": (lambda t, x, y: (5 * x % 1) * t, 1),
-    "a directional derivative": (lambda t, x, y: jax.jvp(lambda a: jnp.sin(a) * y, (x,), (jnp.ones_like(x),))[1], 1),
+    "a directional derivative": (
+        lambda t, x, y: jax.jvp(lambda a: jnp.sin(a) * y, (x,), (jnp.ones_like(x),))[1],
+        1,
+    ),
     "a relu": (lambda t, x, y: jax.nn.relu(x - 0.7) * y, 1),
 }
 
@@ -104,7 +121,9 @@ NOT_SEPARABLE = {
     "a radius": lambda t, x, y: jnp.hypot(x, y),
     "arctan2 of two axes": lambda t, x, y: jnp.arctan2(x, y),
     "log of a sum": lambda t, x, y: jnp.log(1 + x + y),
-    "an array that varies along two axes": lambda t, x, y: jnp.asarray(np.random.default_rng(0).random((3, 5))) * t,
+    "an array that varies along two axes": lambda t, x, y: (
+        jnp.asarray(np.random.default_rng(0).random((3, 5))) * t
+    ),
     "a hidden sum": lambda t, x, y: jax.jit(lambda a: jnp.tanh(a))(x + y),
     "too many terms": lambda t, x, y: (t + x + y + 1) ** 4,
     "truncation of a sum": lambda t, x, y: jnp.floor(x + y),
@@ -124,18 +143,28 @@ def test_as_many_terms_as_allowed():
 
 
 DOUBTFUL = {
-    "a loop of additions": lambda t, x, y: jax.lax.fori_loop(0, 3, lambda _, total: total + x, x) * y,
-    "a loop of multiplications": lambda t, x, y: jax.lax.fori_loop(0, 3, lambda _, total: total * x, x) * y,
-    "a scan over coefficients": lambda t, x, y: jax.lax.scan(lambda c, k: (c + k * x, None), x, jnp.arange(3.0))[0] * y,
+    "a loop of additions": lambda t, x, y: (
+        jax.lax.fori_loop(0, 3, lambda _, total: total + x, x) * y
+    ),
+    "a loop of multiplications": lambda t, x, y: (
+        jax.lax.fori_loop(0, 3, lambda _, total: total * x, x) * y
+    ),
+    "a scan over coefficients": lambda t, x, y: (
+        jax.lax.scan(lambda c, k: (c + k * x, None), x, jnp.arange(3.0))[0] * y
+    ),
     "a polynomial by jnp.polyval": lambda t, x, y: jnp.polyval(jnp.array([1.0, -2.0, 3.0]), x) * y,
     "a branch": lambda t, x, y: jax.lax.cond(True, jnp.sin, jnp.cos, x) * y,
-    "a while loop": lambda t, x, y: jax.lax.while_loop(lambda a: jnp.sum(a) < 9, lambda a: 2 * a, x) * y,
+    "a while loop": lambda t, x, y: (
+        jax.lax.while_loop(lambda a: jnp.sum(a) < 9, lambda a: 2 * a, x) * y
+    ),
     "checkpointed": lambda t, x, y: jax.checkpoint(jnp.sin)(x) * y,
     "a vmap": lambda t, x, y: jax.vmap(jnp.sin)(x) * y,
     "a product cut to whole numbers": lambda t, x, y: (5 * x * y).astype(int),
     "a sum cut to whole numbers": lambda t, x, y: (x + y).astype(int) * 1.0,
     "division of whole numbers": lambda t, x, y: jnp.array([[[0], [3], [5]]]) // 2 * y,
-    "truncated division of whole numbers": lambda t, x, y: jax.lax.div(jnp.array([[[0], [3], [5]]]), jnp.array([[[2]]])) * y,
+    "truncated division of whole numbers": lambda t, x, y: (
+        jax.lax.div(jnp.array([[[0], [3], [5]]]), jnp.array([[[2]]])) * y
+    ),
     "a negative power of whole numbers": lambda t, x, y: jnp.array([[[1], [3], [5]]]) ** -1.0 * y,
     "both steps": lambda t, x, y: ((x > 0.7) & (y > 0.9)) * 1.0,
     "either step": lambda t, x, y: ((x > 0.7) | (y > 0.9)) * 1.0,
@@ -150,7 +179,9 @@ DOUBTFUL = {
     "a flattened and reshaped axis": lambda t, x, y: jnp.reshape(jnp.ravel(x), (1, 3, 1)) * y,
     "a complex wave": lambda t, x, y: jnp.real(jnp.exp(1j * (x + y))),
     "a power of a power": lambda t, x, y: ((x * y) ** 2) ** 0.5,
-    "small whole numbers that wrap": lambda t, x, y: (jnp.uint8(1) - jnp.array([[[2], [1], [0]]], jnp.uint8)) * 1.0 * y,
+    "small whole numbers that wrap": lambda t, x, y: (
+        (jnp.uint8(1) - jnp.array([[[2], [1], [0]]], jnp.uint8)) * 1.0 * y
+    ),
     "a boundary layer": lambda t, x, y: jnp.exp((x - 1.4) / 1e-3) * t,
     "a corner layer": lambda t, x, y: jnp.exp((x + y - 2.8) / 1e-3) * t,
 }
@@ -163,7 +194,9 @@ def test_a_step_is_either_given_up_on_or_right(name):
     products = separate(function, *coordinates(), dimension=3)
     if products is not None:
         expected = np.broadcast_to(function(*coordinates()), SHAPE)
-        np.testing.assert_allclose(np.broadcast_to(multiplied_out(products), SHAPE), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            np.broadcast_to(multiplied_out(products), SHAPE), expected, rtol=1e-12, atol=1e-12
+        )
 
 
 # --- where the pieces come from -------------------------------------------------------------------------------------
@@ -179,7 +212,9 @@ def test_unknown_coefficients_arrive_as_scalars_in_a_pytree():
     unknowns = {"speed": jnp.asarray(1.7), "decay": jnp.asarray(0.3)}
 
     def source(c, k):
-        return jnp.sin(c["x"] - k["speed"] * c["t"]) * jnp.exp(-k["decay"] * c["y"]) + k["decay"] ** 2
+        return (
+            jnp.sin(c["x"] - k["speed"] * c["t"]) * jnp.exp(-k["decay"] * c["y"]) + k["decay"] ** 2
+        )
 
     assert_reconstructs(source, arrays, unknowns, terms=3)
 
@@ -188,8 +223,15 @@ def test_separation_can_be_differentiated_in_an_unknown_coefficient():
     t, x, y = coordinates()
 
     def by_factors(k):
-        factors = separate(lambda t, x, y, k: jnp.exp(-k * t) * (x + k * y), t, x, y, k, dimension=3)
-        return sum(functools.reduce(operator.mul, (jnp.sum(jnp.broadcast_to(f, n)) for f, n in zip(p, SHAPE))) for p in factors)
+        factors = separate(
+            lambda t, x, y, k: jnp.exp(-k * t) * (x + k * y), t, x, y, k, dimension=3
+        )
+        return sum(
+            functools.reduce(
+                operator.mul, (jnp.sum(jnp.broadcast_to(f, n)) for f, n in zip(p, SHAPE))
+            )
+            for p in factors
+        )
 
     slope = jax.jit(jax.grad(by_factors))(0.8)
     expected = jax.grad(lambda k: jnp.sum(jnp.exp(-k * t) * (x + k * y)))(0.8)
@@ -204,18 +246,29 @@ def test_arrays_captured_as_constants():
 
 
 def test_one_axis():
-    assert_reconstructs(lambda x: jnp.sqrt(1 + x) * x + 1, jnp.linspace(0, 1, 4), dimension=1, shape=(4,))
+    assert_reconstructs(
+        lambda x: jnp.sqrt(1 + x) * x + 1, jnp.linspace(0, 1, 4), dimension=1, shape=(4,)
+    )
 
 
 def test_seven_axes():
     """sin(x₁ + … + x₇) is 2⁶ products."""
     shape = (2, 3, 2, 1, 2, 3, 2)
-    arrays = [jnp.linspace(0.1 * i, 1, n).reshape([-1 if i == j else 1 for j in range(7)]) for i, n in enumerate(shape)]
+    arrays = [
+        jnp.linspace(0.1 * i, 1, n).reshape([-1 if i == j else 1 for j in range(7)])
+        for i, n in enumerate(shape)
+    ]
     assert_reconstructs(lambda *xs: jnp.sin(sum(xs[1:], xs[0])), *arrays, dimension=7, shape=shape)
 
 
 def test_an_axis_of_one_point():
-    assert_reconstructs(lambda x, y: jnp.cos(x + y) * x, jnp.ones((1, 1)), jnp.linspace(0, 1, 4)[None], dimension=2, shape=(1, 4))
+    assert_reconstructs(
+        lambda x, y: jnp.cos(x + y) * x,
+        jnp.ones((1, 1)),
+        jnp.linspace(0, 1, 4)[None],
+        dimension=2,
+        shape=(1, 4),
+    )
 
 
 @pytest.mark.parametrize("x64", [False, True])
@@ -254,7 +307,9 @@ def expressions(leaves, most):
     """Nested tuples: ("sin", ("+", "x", 0.5))."""
     unary = st.sampled_from(sorted(ALGEBRA | CURVED))
     return st.recursive(
-        leaves, lambda part: st.tuples(unary, part) | st.tuples(st.sampled_from("+-*"), part, part), max_leaves=most
+        leaves,
+        lambda part: st.tuples(unary, part) | st.tuples(st.sampled_from("+-*"), part, part),
+        max_leaves=most,
     )
 
 
@@ -272,7 +327,9 @@ def largest(tree, c):
 
 def assert_right(products, tree, c):
     """Relative to the size of what is added, not of what is left: terms may cancel."""
-    size = max(np.max(multiplied_out([tuple(np.abs(f) for f in product) for product in products])), 1.0)
+    size = max(
+        np.max(multiplied_out([tuple(np.abs(f) for f in product) for product in products])), 1.0
+    )
     assert np.max(np.abs(multiplied_out(products) - evaluate(tree, c))) <= 1e-9 * size
 
 
@@ -287,11 +344,19 @@ def test_random_expressions_are_given_up_on_or_right(tree):
 
 
 @settings(max_examples=25, deadline=None)
-@given(*(expressions(st.just(axis) | numbers, most=3) for axis in "txy"), st.sampled_from("+-*"), st.sampled_from("+-*"))
+@given(
+    *(expressions(st.just(axis) | numbers, most=3) for axis in "txy"),
+    st.sampled_from("+-*"),
+    st.sampled_from("+-*"),
+)
 def test_functions_of_one_axis_each_stay_separable_when_combined(f, g, h, first, second):
     """(f(t) ∘ g(x)) ∘ h(y), sin(f + g + h) and exp(f - g - h) are separable, whatever f, g and h are."""
     c = dict(zip("txy", coordinates()))
-    for tree in ((second, (first, f, g), h), ("sin", ("+", ("+", f, g), h)), ("exp", ("-", ("-", f, g), h))):
+    for tree in (
+        (second, (first, f, g), h),
+        ("sin", ("+", ("+", f, g), h)),
+        ("exp", ("-", ("-", f, g), h)),
+    ):
         assume(largest(tree, c) < 20)
         products = separate(lambda c, tree=tree: evaluate(tree, c), c, dimension=3)
         assert products is not None

@@ -101,7 +101,9 @@ def test_area_and_divergence_theorem(name, kind):
     tolerance = 5e-5 if points.shape[1] < 3 else 5e-4
     assert weights.sum() == pytest.approx(area, rel=tolerance)
     np.testing.assert_allclose(weights @ normals, 0, atol=tolerance * area)
-    assert weights @ np.sum(points * normals, axis=1) == pytest.approx(points.shape[1] * volume, rel=tolerance)
+    assert weights @ np.sum(points * normals, axis=1) == pytest.approx(
+        points.shape[1] * volume, rel=tolerance
+    )
 
 
 @BOTH
@@ -158,7 +160,9 @@ def test_the_corner_of_the_l_has_the_normals_of_its_edges():
         assert weights[edge].sum() == pytest.approx(2 if side < 0 else 1, rel=1e-12)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("disc", "signed"), ("disc", "indicator"), ("ellipse", "indicator")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("disc", "signed"), ("disc", "indicator"), ("ellipse", "indicator")]
+)
 def test_perimeter_converges(monkeypatch, name, kind):
     """Lines that graze the curve make it order 3/2."""
     inside, box, area, _ = SHAPES[name]
@@ -182,7 +186,9 @@ def test_any_function_that_changes_sign_will_do():
 def test_a_ball_in_five_axes():
     """8π²/3 of area. Few lines, so a rough one, but in little memory."""
     box = sx.Box(**dict.fromkeys("vwxyz", (-1, 1)))
-    points, normals, weights = Shape(lambda v, w, x, y, z: v**2 + w**2 + x**2 + y**2 + z**2 - 0.81, box).boundary()
+    points, normals, weights = Shape(
+        lambda v, w, x, y, z: v**2 + w**2 + x**2 + y**2 + z**2 - 0.81, box
+    ).boundary()
     np.testing.assert_allclose(normals, points / 0.9, atol=1e-12)
     assert weights.sum() == pytest.approx(8 / 3 * np.pi**2 * 0.9**4, rel=1e-2)
 
@@ -193,7 +199,9 @@ def test_a_ball_in_five_axes():
 def drawn(shape, count=1024, key=0, number=0, dtype=jnp.float64):
     key = None if key is None else jax.random.key(key)
     places = shape.draw(key, jnp.array(number), count, dtype)
-    return {a: np.asarray(c) for a, c in places.arrays().items()}, dict(zip(places.axes, map(np.asarray, places.normals)))
+    return {a: np.asarray(c) for a, c in places.arrays().items()}, dict(
+        zip(places.axes, map(np.asarray, places.normals))
+    )
 
 
 @pytest.mark.parametrize("key", [0, 5, None])
@@ -211,7 +219,13 @@ def test_drawn_points_are_spread_evenly_over_a_circle(key):
 def test_drawn_points_are_spread_evenly_over_a_sphere(key):
     c, _ = drawn(made("ball", "signed"), 4096, key)
     x, y, z = (c[a] / 0.8 for a in "xyz")
-    for values, mean in [(z**2, 1 / 3), (x**4, 1 / 5), (x * y, 0), (np.exp(y), math.sinh(1)), ((x * y * z) ** 2, 1 / 105)]:
+    for values, mean in [
+        (z**2, 1 / 3),
+        (x**4, 1 / 5),
+        (x * y, 0),
+        (np.exp(y), math.sinh(1)),
+        ((x * y * z) ** 2, 1 / 105),
+    ]:
         assert np.mean(values) == pytest.approx(mean, abs=3e-3)
 
 
@@ -230,7 +244,9 @@ def test_draws_depend_on_key_and_number_and_fixed_ones_do_not():
     first, again, other = (drawn(shape, 64, 1, n)[0]["x"] for n in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert np.mean(first == other) < 0.5
-    np.testing.assert_array_equal(drawn(shape, 64, None, 0)[0]["x"], drawn(shape, 64, None, 1)[0]["x"])
+    np.testing.assert_array_equal(
+        drawn(shape, 64, None, 0)[0]["x"], drawn(shape, 64, None, 1)[0]["x"]
+    )
 
 
 @pytest.mark.parametrize("key", [0, None])
@@ -241,7 +257,10 @@ def test_axes_the_shape_does_not_depend_on_are_covered(key):
     np.testing.assert_array_equal(n["t"], 0)
     np.testing.assert_array_equal(n["z"], 0)
     angle = np.arctan2(c["y"], c["x"])
-    for a, b, bounds in [(c["t"], c["z"], [(0, 2), (3, 4)]), (angle, c["t"], [(-np.pi, np.pi), (0, 2)])]:
+    for a, b, bounds in [
+        (c["t"], c["z"], [(0, 2), (3, 4)]),
+        (angle, c["t"], [(-np.pi, np.pi), (0, 2)]),
+    ]:
         cells, *_ = np.histogram2d(a, b, 8, bounds)
         assert cells.sum() == 4096
         # 64 expected each: five standard deviations of independent points, and much less of a rule
@@ -270,7 +289,9 @@ def test_masks_broadcast(kind):
 
 # --- the loss ----------------------------------------------------------------------------------------------------
 
-PARABOLA = [[(0.25, one, one), (-0.25, power(2), one), (-0.25, one, power(2))]]  # (1 - r²)/4, of -Δu = 1 and 0 on the circle
+PARABOLA = [
+    [(0.25, one, one), (-0.25, power(2), one), (-0.25, one, power(2))]
+]  # (1 - r²)/4, of -Δu = 1 and 0 on the circle
 
 
 @pytest.fixture
@@ -310,8 +331,12 @@ def test_the_exact_solution_on_a_disc_has_no_loss(network, sampler, kind):
     problem = sx.Problem(SQUARE, poisson, conditions, inside=inside)
     terms, _ = exact_terms(problem, recipe(network, sampler=sampler), PARABOLA)
     rounding = 1e-28 if kind == "signed" else 1e-14  # of normals found from an indicator, squared
-    assert terms == pytest.approx(dict.fromkeys(("residual", "dirichlet", "neumann", "robin", "data"), 0.0), abs=rounding)
-    wrong, _ = exact_terms(problem, recipe(network, sampler=sampler), [[*PARABOLA[0], (1e-3, growth(1.0), wave(2.0))]])
+    assert terms == pytest.approx(
+        dict.fromkeys(("residual", "dirichlet", "neumann", "robin", "data"), 0.0), abs=rounding
+    )
+    wrong, _ = exact_terms(
+        problem, recipe(network, sampler=sampler), [[*PARABOLA[0], (1e-3, growth(1.0), wave(2.0))]]
+    )
     assert min(wrong.values()) > 1e-8
 
 
@@ -320,8 +345,14 @@ def test_the_exact_solution_on_a_disc_has_no_loss(network, sampler, kind):
 @pytest.mark.parametrize("sampler", [sx.Uniform(), sx.GaussLegendre()], ids=["uniform", "gauss"])
 def test_terms_are_means_over_what_is_inside(network, sampler):
     """u = e^x sin 2y under conditions it does not meet, against NumPy over the drawn points."""
-    conditions = [sx.Dirichlet(lambda x, y: x * y), sx.Neumann(lambda x: x), sx.Dirichlet(0, on="y-", name="cut")]
-    problem = sx.Problem(sx.Box(x=(-1, 1), y=(-0.5, 1)), lambda u, x: u.xx + u.y - x, conditions, inside=disc)
+    conditions = [
+        sx.Dirichlet(lambda x, y: x * y),
+        sx.Neumann(lambda x: x),
+        sx.Dirichlet(0, on="y-", name="cut"),
+    ]
+    problem = sx.Problem(
+        sx.Box(x=(-1, 1), y=(-0.5, 1)), lambda u, x: u.xx + u.y - x, conditions, inside=disc
+    )
     terms, (inside, ring, ring_again, cut) = exact_terms(
         problem, recipe(network, sampler=sampler), [[(1.0, growth(1.0), wave(2.0))]]
     )
@@ -343,14 +374,22 @@ def test_terms_are_means_over_what_is_inside(network, sampler):
     def slope(x, y):
         return 2 * np.exp(x) * np.cos(2 * y)
 
-    assert mean(inside, lambda x, y: u(x, y) + slope(x, y) - x) == pytest.approx(terms["residual"], rel=1e-12)
+    assert mean(inside, lambda x, y: u(x, y) + slope(x, y) - x) == pytest.approx(
+        terms["residual"], rel=1e-12
+    )
     assert mean(cut, u) == pytest.approx(terms["cut"], rel=1e-12)
     for place, name in ((ring, "dirichlet"), (ring_again, "neumann")):
         x, y = (np.asarray(c) for c in place.coordinates)
         on_circle = np.abs(x**2 + y**2 - 1) < 1e-12
-        assert np.all(on_circle | (y == -0.5))  # the face that cuts the disc off is part of the boundary
+        assert np.all(
+            on_circle | (y == -0.5)
+        )  # the face that cuts the disc off is part of the boundary
         normal = np.where(on_circle, [x, y], [[0.0], [-1.0]])
-        values = u(x, y) - x * y if name == "dirichlet" else normal[0] * u(x, y) + normal[1] * slope(x, y) - x
+        values = (
+            u(x, y) - x * y
+            if name == "dirichlet"
+            else normal[0] * u(x, y) + normal[1] * slope(x, y) - x
+        )
         assert np.mean(values**2) == pytest.approx(terms[name], rel=1e-12)
     x = np.asarray(ring.coordinates[0])
     y = np.asarray(ring.coordinates[1])
@@ -367,7 +406,11 @@ def test_heat_on_a_disc_counts_the_initial_values_inside(network):
     def exact(t, x, y):
         return jnp.exp(-2 * t) * jnp.sin(x) * jnp.sin(y)
 
-    conditions = [sx.Initial(exact), sx.Dirichlet(exact), sx.Initial(0, of=lambda u: u.t + 2 * u, name="rate")]
+    conditions = [
+        sx.Initial(exact),
+        sx.Dirichlet(exact),
+        sx.Initial(0, of=lambda u: u.t + 2 * u, name="rate"),
+    ]
     problem = sx.Problem(box, lambda u: u.t - u.xx - u.yy, conditions, inside=disc)
     assert [(t.name, t.axis, t.boundary) for t in problem.terms] == [
         ("initial", "t", False),
@@ -400,7 +443,10 @@ def test_a_cylinder_has_a_curved_side_and_two_flat_faces(network):
         return jnp.where(jnp.abs(z) == 2, -8.0, 2.0)
 
     problem = sx.Problem(
-        box, lambda u: sx.laplacian(u), [sx.Dirichlet(exact), sx.Neumann(slope), sx.Neumann(-8, on="z", name="flat")], inside=disc
+        box,
+        lambda u: sx.laplacian(u),
+        [sx.Dirichlet(exact), sx.Neumann(slope), sx.Neumann(-8, on="z", name="flat")],
+        inside=disc,
     )
     assert [(t.name, t.axis, t.sides, t.boundary) for t in problem.terms] == [
         ("dirichlet", None, "", True),
@@ -416,7 +462,9 @@ def test_a_cylinder_has_a_curved_side_and_two_flat_faces(network):
     z = np.asarray(side.coordinates[2])
     x, y = (np.broadcast_to(np.asarray(faces.arrays()[a]), faces.shape) for a in "xy")
     r2 = (x**2 + y**2)[x**2 + y**2 <= 1]
-    assert found["dirichlet"] == pytest.approx(np.mean((1 - 2 * z**2) ** 2) + 2 * np.mean((r2 - 8) ** 2), rel=1e-12)
+    assert found["dirichlet"] == pytest.approx(
+        np.mean((1 - 2 * z**2) ** 2) + 2 * np.mean((r2 - 8) ** 2), rel=1e-12
+    )
 
 
 # --- solving and measuring ---------------------------------------------------------------------------------------
@@ -429,7 +477,12 @@ def parabola(x, y):
 @pytest.fixture(scope="module")
 def solution():
     problem = sx.Problem(SQUARE, poisson, [sx.Dirichlet(0)], inside=disc, reference=parabola)
-    how = sx.Recipe(sx.SPINN(rank=6, width=24, depth=2, body="mlp"), points=24, steps=2500, optimiser=sx.Adam(1e-2, "cosine"))
+    how = sx.Recipe(
+        sx.SPINN(rank=6, width=24, depth=2, body="mlp"),
+        points=24,
+        steps=2500,
+        optimiser=sx.Adam(1e-2, "cosine"),
+    )
     return sx.solve(problem, how)
 
 
@@ -438,12 +491,21 @@ def test_a_short_run_solves_poisson_on_the_disc(solution):
 
 
 def test_the_error_followed_during_training_is_of_the_inside(solution):
-    assert solution.history.errors[-1] == pytest.approx(solution.relative_l2(), rel=0.05)  # on a coarser lattice
+    assert solution.history.errors[-1] == pytest.approx(
+        solution.relative_l2(), rel=0.05
+    )  # on a coarser lattice
 
 
 def test_a_pointwise_network_learns_on_a_shape():
-    problem = sx.Problem(SQUARE, poisson, [sx.Dirichlet(0)], inside=indicator(disc), reference=parabola)
-    how = sx.Recipe(sx.PINN(width=16, depth=2, body="mlp"), points=10, steps=300, optimiser=sx.Adam(1e-2, "cosine"))
+    problem = sx.Problem(
+        SQUARE, poisson, [sx.Dirichlet(0)], inside=indicator(disc), reference=parabola
+    )
+    how = sx.Recipe(
+        sx.PINN(width=16, depth=2, body="mlp"),
+        points=10,
+        steps=300,
+        optimiser=sx.Adam(1e-2, "cosine"),
+    )
     found = sx.solve(problem, how)
     assert found.history.total[-1] < 1e-2 * found.history.total[0]
     assert found.relative_l2() < 0.3
@@ -465,7 +527,9 @@ def test_errors_norms_and_integrals_count_the_inside_alone(solution):
     x, y = np.linspace(-1, 1, 37), np.linspace(-1, 1, 29)
     inside = x[:, None] ** 2 + y**2 <= 1
     ours, true = np.asarray(solution(x=x, y=y), np.float64)[inside], parabola(x[:, None], y)[inside]
-    assert solution.relative_l2(x=x, y=y) == pytest.approx(np.linalg.norm(ours - true) / np.linalg.norm(true), rel=1e-4)
+    assert solution.relative_l2(x=x, y=y) == pytest.approx(
+        np.linalg.norm(ours - true) / np.linalg.norm(true), rel=1e-4
+    )
     assert solution.rmse(x=x, y=y) == pytest.approx(np.sqrt(np.mean((ours - true) ** 2)), rel=1e-4)
     rule = sx.quadrature(SQUARE, 48)
     weights = np.asarray(rule.weights[0])[:, None] * np.asarray(rule.weights[1])
@@ -473,7 +537,10 @@ def test_errors_norms_and_integrals_count_the_inside_alone(solution):
     assert solution.integral(points=48) == pytest.approx(np.sum(weights * values), rel=1e-4)
     assert solution.norm(points=48) == pytest.approx(np.sqrt(np.sum(weights * values**2)), rel=1e-4)
     np.testing.assert_allclose(
-        solution.integral("y", x=rule["x"], points=48), values @ np.asarray(rule.weights[1]), rtol=1e-3, atol=1e-6
+        solution.integral("y", x=rule["x"], points=48),
+        values @ np.asarray(rule.weights[1]),
+        rtol=1e-3,
+        atol=1e-6,
     )
     # ∫ u = π/8 and √∫u² = √(π/48) of the exact solution; through a mask the disc is a staircase, where u is next to nothing
     assert solution.integral(points=48) == pytest.approx(np.pi / 8, rel=2e-2)
@@ -483,7 +550,9 @@ def test_errors_norms_and_integrals_count_the_inside_alone(solution):
 
 def test_the_fingerprint_knows_the_shape():
     def found(inside, condition=None):
-        return sx.Problem(SQUARE, poisson, [condition or sx.Dirichlet(0)], inside=inside).fingerprint()
+        return sx.Problem(
+            SQUARE, poisson, [condition or sx.Dirichlet(0)], inside=inside
+        ).fingerprint()
 
     same = found(lambda x, y: x**2 + y**2 - 1)
     prints = [
@@ -505,7 +574,9 @@ def solved(problem, functions, points, **options):
     """Solved for on a rule of quadrature, with a coefficient for every product."""
     ranks = dict.fromkeys(problem.box.axes, functions)
     network = sx.SPINN(rank=ranks, depth=0, functions=functions, merge="tucker")
-    how = sx.Recipe(network, points, optimiser=sx.Solve(6), sampler=sx.GaussLegendre(), precision="float64")
+    how = sx.Recipe(
+        network, points, optimiser=sx.Solve(6), sampler=sx.GaussLegendre(), precision="float64"
+    )
     return sx.solve(problem, how, progress=False, **options)
 
 
@@ -516,11 +587,15 @@ def test_a_condition_on_a_part_of_a_face_counts_there_alone():
         lambda u: u.xx + u.yy,
         [
             sx.Dirichlet(lambda y: y, on="x+", where=lambda y: y > 0),
-            sx.Neumann(lambda y: 3 * y, on="x+", where=lambda x, y: (y <= 0) & (x > 0), name="below"),
+            sx.Neumann(
+                lambda y: 3 * y, on="x+", where=lambda x, y: (y <= 0) & (x > 0), name="below"
+            ),
         ],
     )
     for network in (TINY, POINTWISE):
-        terms, (_, face, _) = exact_terms(problem, recipe(network), [[(1.0, power(1), power(2))]])  # u = x y²
+        terms, (_, face, _) = exact_terms(
+            problem, recipe(network), [[(1.0, power(1), power(2))]]
+        )  # u = x y²
         y = np.asarray(face.arrays()["y"]).ravel()
         above, below = y[y > 0], y[y <= 0]
         assert terms["dirichlet"] == pytest.approx(np.mean((above**2 - above) ** 2), rel=1e-12)
@@ -669,7 +744,9 @@ def test_bad_input_is_named(build, words):
 
 def test_what_is_no_mistake_is_taken():
     angle = np.linspace(0, 6, 50)
-    problem(sx.Data(np.stack([np.cos(angle), np.sin(angle)], 1), 0 * angle))  # on the circle, to rounding
+    problem(
+        sx.Data(np.stack([np.cos(angle), np.sin(angle)], 1), 0 * angle)
+    )  # on the circle, to rounding
     along_z = problem(sx.Periodic(), sx.Dirichlet(0), box=sx.Box(x=(-1, 1), y=(-1, 1), z=(0, 1)))
     assert along_z.periodic == ("z",)
     half = problem(sx.Dirichlet(0, on="x-", hard=True), box=sx.Box(x=(0, 1), y=(-1, 1)))

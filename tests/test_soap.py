@@ -41,7 +41,9 @@ def descended(optimiser, value, start, steps):
         updates, state = transform.update(gradient, state, at)
         return (jax.tree.map(jnp.add, at, updates), state), found
 
-    (at, state), values = jax.jit(lambda *c: jax.lax.scan(step, c, None, length=steps))(start, transform.init(start))
+    (at, state), values = jax.jit(lambda *c: jax.lax.scan(step, c, None, length=steps))(
+        start, transform.init(start)
+    )
     return np.append(values, value(at)), at, state
 
 
@@ -74,7 +76,9 @@ def test_along_their_own_axes_it_is_adam():
     """Without eigenvectors; and for vectors, whatever else it does."""
     value, start = quadratic()
     adam, at, _ = descended(sx.Adam(0.1), value, start, 100)
-    soap, there, _ = descended(sx.SOAP(0.1, every=0, gradients=0.9, squares=0.999), value, start, 100)
+    soap, there, _ = descended(
+        sx.SOAP(0.1, every=0, gradients=0.9, squares=0.999), value, start, 100
+    )
     np.testing.assert_allclose(soap, adam, rtol=1e-12)
     np.testing.assert_allclose(there, at, rtol=1e-10)
     _, at, _ = descended(sx.Adam(0.1), lambda w: value(w.reshape(12, 12)), start.ravel(), 100)
@@ -87,12 +91,18 @@ def test_along_their_own_axes_it_is_adam():
 def test_a_stack_of_matrices_is_each_of_them_alone():
     functions = [quadratic(seed) for seed in range(3)]
     starts = jnp.stack([start for _, start in functions])
-    _, together, state = descended(sx.SOAP(0.1), lambda w: sum(f(one) for (f, _), one in zip(functions, w)), starts, 40)
+    _, together, state = descended(
+        sx.SOAP(0.1), lambda w: sum(f(one) for (f, _), one in zip(functions, w)), starts, 40
+    )
     for (function, start), found in zip(functions, together):
-        np.testing.assert_allclose(found, descended(sx.SOAP(0.1), function, start, 40)[1], rtol=1e-8)
+        np.testing.assert_allclose(
+            found, descended(sx.SOAP(0.1), function, start, 40)[1], rtol=1e-8
+        )
     for side in state[0].sides[0]:
         basis = np.asarray(side.basis)
-        np.testing.assert_allclose(np.swapaxes(basis, 1, 2) @ basis, np.broadcast_to(np.eye(12), (3, 12, 12)), atol=1e-12)
+        np.testing.assert_allclose(
+            np.swapaxes(basis, 1, 2) @ basis, np.broadcast_to(np.eye(12), (3, 12, 12)), atol=1e-12
+        )
 
 
 @pytest.mark.usefixtures("double")
@@ -110,30 +120,52 @@ def decay():
 
 
 def recipe(*optimisers, **options):
-    return sx.Recipe(sx.SPINN(rank=4, width=8, depth=2, body="mlp"), 10, optimiser=list(optimisers), emphasis=1.0, **options)
+    return sx.Recipe(
+        sx.SPINN(rank=4, width=8, depth=2, body="mlp"),
+        10,
+        optimiser=list(optimisers),
+        emphasis=1.0,
+        **options,
+    )
 
 
 def parameters(solution):
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(solution.model) if hasattr(leaf, "shape")])
+    return np.concatenate(
+        [np.ravel(leaf) for leaf in jax.tree.leaves(solution.model) if hasattr(leaf, "shape")]
+    )
 
 
 @pytest.mark.parametrize(
-    "network", [sx.SPINN(rank=2, width=4, depth=2), sx.PINN(width=4, depth=2, body="mlp")], ids=["spinn", "pinn"]
+    "network",
+    [sx.SPINN(rank=2, width=4, depth=2), sx.PINN(width=4, depth=2, body="mlp")],
+    ids=["spinn", "pinn"],
 )
 def test_only_the_weights_of_layers_are_matrices(network):
     """The biases of all axes are a table of numbers, and still no matrix."""
-    problem = sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), lambda u, k: u.t - k * u.xx, [sx.Initial(1.0)], unknowns={"k": 1.0})
+    problem = sx.Problem(
+        sx.Box(t=(0, 1), x=(0, 1)),
+        lambda u, k: u.t - k * u.xx,
+        [sx.Initial(1.0)],
+        unknowns={"k": 1.0},
+    )
     model = Model.build(problem, sx.Recipe(network), jax.random.key(0))
     layers = [model.network.body.out, *model.network.body.hidden]
     shaped = {id(leaf) for leaf in jax.tree.leaves(matrices(model)) if leaf.ndim > 1}
     assert {id(layer.weight) for layer in layers} <= shaped
-    assert all(leaf.ndim == 1 for leaf in jax.tree.leaves(matrices(model)) if id(leaf) not in shaped)
-    plain, again = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)]) for m in (model, matrices(model)))
+    assert all(
+        leaf.ndim == 1 for leaf in jax.tree.leaves(matrices(model)) if id(leaf) not in shaped
+    )
+    plain, again = (
+        np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)])
+        for m in (model, matrices(model))
+    )
     np.testing.assert_array_equal(plain, again)  # in the order they had
 
 
 def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr(
+        "separax.solving.session.LAUNCH_SECONDS", 0.0
+    )  # launches as short as they get
     how = recipe(sx.SOAP(1e-2, "cosine", warmup=10, steps=300))
     straight = sx.solve(decay(), how, out=tmp_path / "straight")
     assert straight.history.total[29] < 0.02 * straight.history.total[0]
@@ -169,9 +201,15 @@ def test_seeds_are_trained_together():
         (lambda: sx.SOAP(rate=0), "SOAP: rate"),
         (lambda: sx.SOAP(schedule="linear"), "SOAP: schedule"),
         (lambda: sx.SOAP(every=-1), "SOAP: every"),
-        (lambda: sx.SOAP(gradients=1.0), "SOAP: gradients must be at least 0 and below 1, got 1.0: write gradients=0.95"),
+        (
+            lambda: sx.SOAP(gradients=1.0),
+            "SOAP: gradients must be at least 0 and below 1, got 1.0: write gradients=0.95",
+        ),
         (lambda: sx.SOAP(squares="much"), "SOAP: squares must be a number"),
-        (lambda: sx.solve(decay(), recipe(sx.SOAP(warmup=50, steps=20))), "SOAP: warmup=50 is not shorter than its 20 steps"),
+        (
+            lambda: sx.solve(decay(), recipe(sx.SOAP(warmup=50, steps=20))),
+            "SOAP: warmup=50 is not shorter than its 20 steps",
+        ),
     ],
 )
 def test_bad_input(make, words):

@@ -18,7 +18,13 @@ TINY = sx.SPINN(rank=6, width=16, depth=2, body="mlp")
 
 
 def recipe(**options):
-    small = {"network": TINY, "points": 12, "steps": 200, "optimiser": sx.Adam(5e-3, "cosine"), "emphasis": 1.0}
+    small = {
+        "network": TINY,
+        "points": 12,
+        "steps": 200,
+        "optimiser": sx.Adam(5e-3, "cosine"),
+        "emphasis": 1.0,
+    }
     return sx.Recipe(**(small | options))
 
 
@@ -35,7 +41,12 @@ def decay(**options):
     """u' = -2u, u(0) = 1."""
     conditions = [sx.Initial(1.0, weight=10.0)]
     return sx.Problem(
-        sx.Box(t=(0, 1)), lambda u: u.t + 2 * u, conditions, reference=lambda t: jnp.exp(-2 * t), name="decay", **options
+        sx.Box(t=(0, 1)),
+        lambda u: u.t + 2 * u,
+        conditions,
+        reference=lambda t: jnp.exp(-2 * t),
+        name="decay",
+        **options,
     )
 
 
@@ -46,7 +57,14 @@ def heat(*conditions, **options):
         return jnp.exp(-t) * jnp.sin(x)
 
     given = conditions or (sx.Initial(exact), sx.Dirichlet(0))
-    return sx.Problem(sx.Box(t=(0, 1), x=(0, math.pi)), lambda u: u.t - u.xx, given, reference=exact, name="heat", **options)
+    return sx.Problem(
+        sx.Box(t=(0, 1), x=(0, math.pi)),
+        lambda u: u.t - u.xx,
+        given,
+        reference=exact,
+        name="heat",
+        **options,
+    )
 
 
 # --- the contract ------------------------------------------------------------------------------------------------
@@ -89,7 +107,9 @@ def test_a_solution_is_evaluated_on_a_lattice(solution):
     np.testing.assert_array_equal(values, solution(TS, XS, YS))
     np.testing.assert_array_equal(values, solution(sx.Lattice(t=TS, x=XS, y=YS)))
     np.testing.assert_array_equal(values, solution(y=YS, t=TS, x=XS))
-    np.testing.assert_allclose(solution(t=TS, x=0.2, y=YS), solution(t=TS, x=[0.2], y=YS)[:, 0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        solution(t=TS, x=0.2, y=YS), solution(t=TS, x=[0.2], y=YS)[:, 0], rtol=1e-5, atol=1e-6
+    )
     assert solution(t=0.5, x=0.2, y=0.1).shape == ()
 
 
@@ -117,7 +137,9 @@ def test_errors_against_the_reference(solution):
     assert solution.relative_l2(t=TS, x=XS, y=YS) == pytest.approx(expected, rel=1e-4)
     assert solution.relative_l2(true, t=TS, x=XS, y=YS) == pytest.approx(expected, rel=1e-4)
     assert solution.relative_l2(exact, t=TS, x=XS, y=YS) == pytest.approx(expected, rel=1e-4)
-    assert solution.rmse(true, t=TS, x=XS, y=YS) == pytest.approx(np.sqrt(np.mean((ours - true) ** 2)), rel=1e-4)
+    assert solution.rmse(true, t=TS, x=XS, y=YS) == pytest.approx(
+        np.sqrt(np.mean((ours - true) ** 2)), rel=1e-4
+    )
     assert solution.relative_l2() < 0.05
     assert f"{solution.relative_l2():.2e}" in repr(solution)
 
@@ -126,7 +148,9 @@ def test_a_large_lattice_is_evaluated_in_slabs(solution, monkeypatch):
     whole = solution(t=TS, x=XS, y=YS)
     monkeypatch.setattr("separax.solution.view.SLAB", {True: 90, False: 90})
     np.testing.assert_allclose(solution(t=TS, x=XS, y=YS), whole, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(solution.at(np.zeros((200, 3))), float(solution(t=0, x=0, y=0)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        solution.at(np.zeros((200, 3))), float(solution(t=0, x=0, y=0)), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_history(solution):
@@ -136,7 +160,9 @@ def test_history(solution):
     terms = np.stack([*history.losses.values()])
     np.testing.assert_allclose(np.array([1, 1, 1, 10]) @ terms, history.total, rtol=1e-5)
     assert history.total[-1] < history.total[0] / 100
-    if solution.best_step < 600:  # else it is the loss after the last step, which the history ends before
+    if (
+        solution.best_step < 600
+    ):  # else it is the loss after the last step, which the history ends before
         assert solution.best_loss == history.total.min()
         assert solution.best_step == history.steps[history.total.argmin()]
     assert solution.best_loss <= history.total.min()
@@ -172,14 +198,24 @@ def test_sections_of_integrals_over_all_orders_of_axes(solution):
     assert float(solution.integral(points=20)) == pytest.approx(total, abs=1e-5)
     assert float(solution.integral("t", "x", "y", points=20)) == pytest.approx(total, abs=1e-5)
     over_x = np.einsum("txy,x->ty", values, wx)
-    np.testing.assert_allclose(solution.integral("x", t=rule["t"], y=rule["y"], points=20), over_x, atol=1e-5)
-    np.testing.assert_allclose(solution.integral("x", t=rule["t"][3], y=rule["y"], points=20), over_x[3], atol=1e-5)
-    np.testing.assert_allclose(solution.integral("x", t=rule["t"], y=rule["y"][4], points=20), over_x[:, 4], atol=1e-5)
+    np.testing.assert_allclose(
+        solution.integral("x", t=rule["t"], y=rule["y"], points=20), over_x, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        solution.integral("x", t=rule["t"][3], y=rule["y"], points=20), over_x[3], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        solution.integral("x", t=rule["t"], y=rule["y"][4], points=20), over_x[:, 4], atol=1e-5
+    )
     over_ty = np.einsum("txy,t,y->x", values, wt, wy)
-    np.testing.assert_allclose(solution.integral("y", "t", x=rule["x"], points=20), over_ty, atol=1e-5)
+    np.testing.assert_allclose(
+        solution.integral("y", "t", x=rule["x"], points=20), over_ty, atol=1e-5
+    )
     energy = np.einsum("txy,t,x,y", values**2, wt, wx, wy)
     assert float(solution.of(lambda u: u**2).integral(points=20)) == pytest.approx(energy, rel=1e-5)
-    assert float(solution.of(lambda u: u**2).integral("x", "t", "x", "y", points=20)) == pytest.approx(energy, rel=1e-5)
+    assert float(
+        solution.of(lambda u: u**2).integral("x", "t", "x", "y", points=20)
+    ) == pytest.approx(energy, rel=1e-5)
     assert solution.norm(points=20) == pytest.approx(math.sqrt(energy), rel=1e-5)
 
 
@@ -187,11 +223,16 @@ def test_operators_of_a_solution_are_its_derivatives(solution):
     one = solution.d(x=2)(t=TS, x=XS, y=YS)
     np.testing.assert_array_equal(one, solution.of(lambda u: u.xx)(t=TS, x=XS, y=YS))
     residual = solution.of(klein_gordon)(t=TS, x=XS, y=YS)
-    by_hand = solution.of(lambda u: u.tt - u.xx - u.yy)(t=TS, x=XS, y=YS) + solution(t=TS, x=XS, y=YS) ** 2
+    by_hand = (
+        solution.of(lambda u: u.tt - u.xx - u.yy)(t=TS, x=XS, y=YS)
+        + solution(t=TS, x=XS, y=YS) ** 2
+    )
     true = np.asarray(exact(TS[:, None, None], XS[:, None], YS))
     np.testing.assert_allclose(residual, by_hand - true**2 + 4 * true, rtol=1e-4, atol=1e-4)
     both = solution.of(lambda u: {"slope": u.x, "square": u**2})(t=0.5, x=XS, y=0.0)
-    np.testing.assert_allclose(both["square"], solution(t=0.5, x=XS, y=0.0) ** 2, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        both["square"], solution(t=0.5, x=XS, y=0.0) ** 2, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_operators_of_derivatives_are_chained_or_refused(solution):
@@ -230,7 +271,9 @@ def test_double_precision_is_the_solutions_own(fine):
 def test_points_keep_double_precision(fine):
     """Points are not rounded to float32 on their way: the lattice and its points agree to the last digits."""
     grid = np.stack(np.meshgrid(INSIDE, INSIDE, indexing="ij"), -1).reshape(-1, 2)
-    np.testing.assert_allclose(fine.at(grid), np.ravel(fine(t=INSIDE, x=INSIDE)), rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        fine.at(grid), np.ravel(fine(t=INSIDE, x=INSIDE)), rtol=1e-12, atol=1e-13
+    )
 
 
 def test_derivatives_are_differences(fine):
@@ -238,27 +281,39 @@ def test_derivatives_are_differences(fine):
     x = INSIDE
     slope = (np.asarray(fine(t=x, x=x + h)) - np.asarray(fine(t=x, x=x - h))) / (2 * h)
     np.testing.assert_allclose(fine.d(x=1)(t=x, x=x), slope, atol=1e-6)
-    curvature = (np.asarray(fine(t=x, x=x + h)) - 2 * np.asarray(fine(t=x, x=x)) + np.asarray(fine(t=x, x=x - h))) / h**2
+    curvature = (
+        np.asarray(fine(t=x, x=x + h))
+        - 2 * np.asarray(fine(t=x, x=x))
+        + np.asarray(fine(t=x, x=x - h))
+    ) / h**2
     np.testing.assert_allclose(fine.d(x=2)(t=x, x=x), curvature, atol=1e-5)
-    mixed = (np.asarray(fine.d(x=1)(t=x + h, x=x)) - np.asarray(fine.d(x=1)(t=x - h, x=x))) / (2 * h)
+    mixed = (np.asarray(fine.d(x=1)(t=x + h, x=x)) - np.asarray(fine.d(x=1)(t=x - h, x=x))) / (
+        2 * h
+    )
     np.testing.assert_allclose(fine.d(t=1, x=1)(t=x, x=x), mixed, atol=1e-6)
     np.testing.assert_allclose(fine.d(t=1).d(x=1)(t=x, x=x), mixed, atol=1e-6)
     # (u u_x)_x by differences of u u_x
     flux = [np.asarray(fine.of(lambda u: u * u.x)(t=x, x=x + s * h)) for s in (1, -1)]
-    np.testing.assert_allclose(fine.of(lambda u: (u * u.x).x)(t=x, x=x), (flux[0] - flux[1]) / (2 * h), atol=1e-6)
+    np.testing.assert_allclose(
+        fine.of(lambda u: (u * u.x).x)(t=x, x=x), (flux[0] - flux[1]) / (2 * h), atol=1e-6
+    )
 
 
 def test_the_integral_of_a_derivative_is_a_difference(fine):
     """∫ u_x dx = u(π) - u(0)."""
     ends = fine(t=INSIDE, x=np.array([0, math.pi]))
-    np.testing.assert_allclose(fine.d(x=1).integral("x", t=INSIDE), ends[:, 1] - ends[:, 0], atol=1e-12)
+    np.testing.assert_allclose(
+        fine.d(x=1).integral("x", t=INSIDE), ends[:, 1] - ends[:, 0], atol=1e-12
+    )
 
 
 def test_integrals_are_sums(fine):
     xs = np.linspace(0, math.pi, 4001)
     values = np.asarray(fine(t=INSIDE, x=xs))
     np.testing.assert_allclose(fine.integral("x", t=INSIDE), np.trapezoid(values, xs), atol=1e-6)
-    np.testing.assert_allclose(fine.of(lambda u: u**2).integral("x", t=INSIDE), np.trapezoid(values**2, xs), atol=1e-6)
+    np.testing.assert_allclose(
+        fine.of(lambda u: u**2).integral("x", t=INSIDE), np.trapezoid(values**2, xs), atol=1e-6
+    )
 
 
 def test_factors_of_a_solution(fine):
@@ -299,7 +354,9 @@ def trainers(monkeypatch):
 
 @pytest.mark.parametrize("steps", [330, 107])
 def test_one_compilation_per_run(trainers, monkeypatch, steps):
-    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)  # launches as short as they get
+    monkeypatch.setattr(
+        "separax.solving.session.LAUNCH_SECONDS", 0.0
+    )  # launches as short as they get
     solution = sx.solve(decay(), recipe(steps=steps))
     (trainer,) = trainers
     assert trainer.traces == 1
@@ -341,7 +398,15 @@ def test_seeds():
 # --- keeping, interrupting, resuming -------------------------------------------------------------------------------
 
 
-LEFT = {"settings.toml", "environment.toml", "state.a.npz", "solution.npz", "factors.npz", "history.csv", "record.json"}
+LEFT = {
+    "settings.toml",
+    "environment.toml",
+    "state.a.npz",
+    "solution.npz",
+    "factors.npz",
+    "history.csv",
+    "record.json",
+}
 
 
 def what_a_run_leaves(solution, folder):
@@ -349,7 +414,12 @@ def what_a_run_leaves(solution, folder):
     assert {path.name for path in folder.iterdir()} == LEFT
     record = json.loads((folder / "record.json").read_text())
     assert record["relative_l2"] == pytest.approx(solution.relative_l2())
-    assert (record["problem"], record["seed"], record["steps"], record["points"]) == ("decay", 2, 500, 12)
+    assert (record["problem"], record["seed"], record["steps"], record["points"]) == (
+        "decay",
+        2,
+        500,
+        12,
+    )
     lines = (folder / "history.csv").read_text().splitlines()
     assert lines[0] == "step,total,residual,initial,relative_l2"
     assert float(lines[1].split(",")[1]) == pytest.approx(solution.history.total[0], rel=1e-5)
@@ -380,7 +450,9 @@ def test_an_interrupted_run_resumes_bit_for_bit(tmp_path):
     np.testing.assert_array_equal(straight.history.total, resumed.history.total)
     assert (straight.best_step, straight.best_loss) == (resumed.best_step, resumed.best_loss)
     assert resumed.timing.steps == 500
-    (_, a), (_, b) = (States(folder, None).newest() for folder in (straight.run_dir, tmp_path / "stopped"))
+    (_, a), (_, b) = (
+        States(folder, None).newest() for folder in (straight.run_dir, tmp_path / "stopped")
+    )
     for name in (k for k in a if k.startswith("state.")):
         np.testing.assert_array_equal(a[name], b[name])
 
@@ -398,7 +470,12 @@ def test_a_run_that_failed_can_be_resumed(tmp_path):
 
 
 def test_an_ordinary_differential_equation():
-    solution = sx.solve(decay(), recipe(steps=3000, points=24, sampler=sx.GaussLegendre(), optimiser=sx.Adam(2e-2, "cosine")))
+    solution = sx.solve(
+        decay(),
+        recipe(
+            steps=3000, points=24, sampler=sx.GaussLegendre(), optimiser=sx.Adam(2e-2, "cosine")
+        ),
+    )
     ts = np.linspace(0, 1, 50)
     assert solution(t=ts).shape == (50,)
     np.testing.assert_allclose(solution(t=ts), np.exp(-2 * ts), atol=3e-3)
@@ -417,7 +494,9 @@ def test_an_ordinary_differential_equation():
 def test_heat(options):
     """With the start given as an array."""
     start = np.sin(np.linspace(0, math.pi, 33))
-    solution = sx.solve(heat(sx.Initial(start), sx.Dirichlet(0)), recipe(**({"steps": 700} | options)))
+    solution = sx.solve(
+        heat(sx.Initial(start), sx.Dirichlet(0)), recipe(**({"steps": 700} | options))
+    )
     assert solution.relative_l2() < 0.05
     assert solution(t=INSIDE, x=INSIDE[:3]).shape == (6, 3)
 
@@ -430,9 +509,13 @@ def test_built_in_conditions():
 
     box = sx.Box(t=(0, 1), x=(0, 2 * math.pi))
     conditions = [sx.Periodic(), sx.Initial(0, hard=True)]
-    problem = sx.Problem(box, lambda u, t, x: u.t - u.xx - (1 + t) * jnp.sin(x), conditions, reference=exact)
+    problem = sx.Problem(
+        box, lambda u, t, x: u.t - u.xx - (1 + t) * jnp.sin(x), conditions, reference=exact
+    )
     network = sx.SPINN(rank=6, width=16, depth=2, body="mlp", frequencies=1)
-    solution = sx.solve(problem, recipe(steps=1000, points=16, network=network, sampler=sx.GaussLegendre()))
+    solution = sx.solve(
+        problem, recipe(steps=1000, points=16, network=network, sampler=sx.GaussLegendre())
+    )
     assert solution.history.losses.keys() == {"residual"}
     np.testing.assert_array_equal(solution(t=0.0, x=INSIDE), 0)
     ends = solution(t=INSIDE, x=np.array([0, 2 * math.pi]))
@@ -442,7 +525,10 @@ def test_built_in_conditions():
 
 def test_a_system_with_an_unknown_coefficient():
     """u_t = c v_x, v_t = c u_x with c = 2: u = sin x cos 2t, v = cos x sin 2t, seen at some points only."""
-    true = {"u": lambda t, x: jnp.sin(x) * jnp.cos(2 * t), "v": lambda t, x: jnp.cos(x) * jnp.sin(2 * t)}
+    true = {
+        "u": lambda t, x: jnp.sin(x) * jnp.cos(2 * t),
+        "v": lambda t, x: jnp.cos(x) * jnp.sin(2 * t),
+    }
     points = np.random.default_rng(0).uniform([0, 0], [1, 2 * math.pi], (60, 2))
     conditions = [
         sx.Periodic(),
@@ -456,9 +542,13 @@ def test_a_system_with_an_unknown_coefficient():
         return {"first": u.t - c * v.x, "second": v.t - c * u.x}
 
     box = sx.Box(t=(0, 1), x=(0, 2 * math.pi))
-    problem = sx.Problem(box, residual, conditions, fields=("u", "v"), reference=true, unknowns={"c": 1.0})
+    problem = sx.Problem(
+        box, residual, conditions, fields=("u", "v"), reference=true, unknowns={"c": 1.0}
+    )
     network = sx.SPINN(rank=6, width=16, depth=2, body="mlp", frequencies=1)
-    solution = sx.solve(problem, recipe(steps=2000, points=16, network=network, sampler=sx.GaussLegendre()))
+    solution = sx.solve(
+        problem, recipe(steps=2000, points=16, network=network, sampler=sx.GaussLegendre())
+    )
     assert solution.unknowns["c"] == pytest.approx(2.0, rel=0.02)
     values = solution(t=INSIDE, x=INSIDE[:4])
     assert set(values) == {"u", "v"}
@@ -477,7 +567,9 @@ def test_a_run_is_not_resumed_with_another_equation(tmp_path):
         def residual(u):
             return u.t - k * u.xx
 
-        return sx.Problem(sx.Box(t=(0, 1), x=(0, 1)), residual, [sx.Initial(lambda x: x), sx.Dirichlet(0)])
+        return sx.Problem(
+            sx.Box(t=(0, 1), x=(0, 1)), residual, [sx.Initial(lambda x: x), sx.Dirichlet(0)]
+        )
 
     small = sx.Recipe(network=sx.SPINN(rank=2, width=4, depth=1), points=4, steps=10)
     sx.solve(problem(0.1), small, out=tmp_path)

@@ -13,12 +13,18 @@ from separax.equations.formulas import OPERATIONS
 from separax.output.page import write_report
 from separax.solution.record import make_record
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 # its pages are made once, by one of the workers
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")
 
 SMALL = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6, steps=50)
-CORE = sx.Recipe(sx.SPINN(rank={"t": 3, "x": 4, "y": 5, "z": 4}, width=8, depth=1, merge="tucker"), points=6, steps=50)
+CORE = sx.Recipe(
+    sx.SPINN(rank={"t": 3, "x": 4, "y": 5, "z": 4}, width=8, depth=1, merge="tucker"),
+    points=6,
+    steps=50,
+)
 EVIL = "<script>window.evil = true</script>"
 
 
@@ -32,7 +38,9 @@ def system():
         derived={
             "w": lambda u, v: 0.5 + v.x - u.y,
             "speed": lambda u, v: np.sqrt(u**2 + v**2),
-            "mixed": lambda u, v, t, y: (1 + t) * jnp.where(y > 1, np.exp(u).value, (v.x * u).value),
+            "mixed": lambda u, v, t, y: (
+                (1 + t) * jnp.where(y > 1, np.exp(u).value, (v.x * u).value)
+            ),
             "rest": lambda u: u.value - jnp.mean(u.value),
         },
         name=EVIL,
@@ -56,12 +64,17 @@ def spectral(*axes):
         lambda psi: psi.xx + psi.yy,
         [sx.Periodic("x"), sx.Dirichlet(0, on="y")],
         fields=("psi",),
-        derived={"w": lambda psi: 0.3 - psi.xx - psi.yy, "speed": lambda psi: np.sqrt(psi.x**2 + psi.y**2)},
+        derived={
+            "w": lambda psi: 0.3 - psi.xx - psi.yy,
+            "speed": lambda psi: np.sqrt(psi.x**2 + psi.y**2),
+        },
     )
 
 
 def all_products(functions):
-    network = sx.SPINN(rank=functions, depth=0, body="mlp", functions=functions, frequencies=4, merge="tucker")
+    network = sx.SPINN(
+        rank=functions, depth=0, body="mlp", functions=functions, frequencies=4, merge="tucker"
+    )
     return sx.Recipe(network, 6, precision="float64")
 
 
@@ -71,7 +84,9 @@ def solutions():
         "system": untrained_march(system(), SMALL, windows=2),
         "system with cores": untrained_march(system(), CORE, windows=3),
         "two axes with a core": untrained(spectral("x", "y"), all_products({"x": 9, "y": 12})),
-        "march with a core": untrained_march(spectral("t", "x", "y"), all_products({"t": 4, "x": 9, "y": 12}), windows=4),
+        "march with a core": untrained_march(
+            spectral("t", "x", "y"), all_products({"t": 4, "x": 9, "y": 12}), windows=4
+        ),
         "disc": sx.solve(disc(), SMALL, progress=False),
         "pointwise": untrained(disc(), sx.Recipe(sx.PINN(width=8, depth=1))),
     }
@@ -107,8 +122,13 @@ def opened(browser, pages):
         page = context.new_page()
         page.trouble = []
         page.on("pageerror", lambda error: page.trouble.append(str(error)))
-        page.on("console", lambda said: page.trouble.append(said.text) if said.type == "error" else None)
-        page.on("request", lambda asked: page.trouble.append(asked.url) if asked.url.startswith("http") else None)
+        page.on(
+            "console", lambda said: page.trouble.append(said.text) if said.type == "error" else None
+        )
+        page.on(
+            "request",
+            lambda asked: page.trouble.append(asked.url) if asked.url.startswith("http") else None,
+        )
         page.goto(pages[name].as_uri())
         drawn(page)
         return page
@@ -121,7 +141,9 @@ def opened(browser, pages):
 
 def drawn(page):
     """Waits until everything that was asked for is on the screen."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
 
 
 def picture(page):
@@ -138,11 +160,22 @@ def said(page):
 
 def test_every_output_is_there(opened):
     page = opened("system")
-    assert page.evaluate("separaxViewer.factors.outputs.map((o) => o.name)") == ["u", "v", "w", "speed", "mixed"]
-    assert "not computed point by point: rest." in page.locator("section.interactive p.note").first.inner_text()
+    assert page.evaluate("separaxViewer.factors.outputs.map((o) => o.name)") == [
+        "u",
+        "v",
+        "w",
+        "speed",
+        "mixed",
+    ]
+    assert (
+        "not computed point by point: rest."
+        in page.locator("section.interactive p.note").first.inner_text()
+    )
 
 
-@pytest.mark.parametrize("name", ["system", "system with cores", "two axes with a core", "march with a core"])
+@pytest.mark.parametrize(
+    "name", ["system", "system with cores", "two axes with a core", "march with a core"]
+)
 def test_values_are_those_of_the_solution(opened, solutions, name):
     page, solution = opened(name), solutions[name]
     ends = np.array([solution.problem.box[a] for a in solution.problem.box.axes])
@@ -155,7 +188,9 @@ def test_values_are_those_of_the_solution(opened, solutions, name):
             "([i, points]) => points.map((p) => separaxViewer.factors.value(separaxViewer.factors.outputs[i], p))",
             [i, points.tolist()],
         )
-        np.testing.assert_allclose(found, true[output], atol=1e-5 * float(np.max(np.abs(true[output]))))
+        np.testing.assert_allclose(
+            found, true[output], atol=1e-5 * float(np.max(np.abs(true[output])))
+        )
 
 
 HELD = {"t": 0.7, "x": 0.3, "y": 0.9, "z": -0.4}
@@ -205,7 +240,9 @@ def test_operations_mean_the_same_here_and_there(opened):
     )
     assert set(found) == set(OPERATIONS)
     for name, (number, values) in found.items():
-        np.testing.assert_allclose(values, OPERATIONS[name](*places.T[:number]), rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            values, OPERATIONS[name](*places.T[:number]), rtol=1e-5, err_msg=name
+        )
 
 
 # --- iso-surfaces -----------------------------------------------------------------------------------------------------
@@ -253,7 +290,9 @@ def test_an_iso_surface_lies_on_its_level(opened, solutions, kind):
         page.get_by_label("field", exact=True).select_option(label=name)
         found = solids(page)
         scale = page.evaluate("Math.max(...separaxViewer.output.range.map(Math.abs))")
-        assert len(found) == (2 if name == "u" else 1)  # a field with a sign has a surface on either side
+        assert len(found) == (
+            2 if name == "u" else 1
+        )  # a field with a sign has a surface on either side
         for value, number, vertices in found:
             assert number > 300
             assert set(vertices[:, 0]) == {0.9}
@@ -347,7 +386,9 @@ def test_the_range_can_be_set_by_hand(opened):
 def test_time_plays_and_stops(opened):
     page = opened("system")
     page.get_by_role("button", name="play t").click()
-    page.evaluate("() => new Promise((done) => setInterval(() => separaxViewer.point[0] > 0.02 && done(), 20))")
+    page.evaluate(
+        "() => new Promise((done) => setInterval(() => separaxViewer.point[0] > 0.02 && done(), 20))"
+    )
     page.get_by_role("button", name="pause t").click()
     drawn(page)
     stopped = page.evaluate("separaxViewer.point[0]")
@@ -360,11 +401,18 @@ def test_the_value_under_the_pointer(opened, solutions):
     canvas = page.locator("#viewer canvas.main")
     canvas.scroll_into_view_if_needed()
     box, inner = canvas.bounding_box(), page.evaluate("separaxViewer.box")
-    page.mouse.move(box["x"] + inner["left"] + 0.25 * inner["width"], box["y"] + inner["top"] + 0.5 * inner["height"])
+    page.mouse.move(
+        box["x"] + inner["left"] + 0.25 * inner["width"],
+        box["y"] + inner["top"] + 0.5 * inner["height"],
+    )
     value, point, _ = said(page)
     np.testing.assert_allclose(point, [-0.5, 0], atol=0.02)
-    assert value == pytest.approx(float(solutions["disc"].at(np.array([point]))[0]), rel=1e-5, abs=1e-5)
-    page.mouse.move(box["x"] + inner["left"] + 2, box["y"] + inner["top"] + 2)  # a corner of the box is not in the disc
+    assert value == pytest.approx(
+        float(solutions["disc"].at(np.array([point]))[0]), rel=1e-5, abs=1e-5
+    )
+    page.mouse.move(
+        box["x"] + inner["left"] + 2, box["y"] + inner["top"] + 2
+    )  # a corner of the box is not in the disc
     drawn(page)
     assert "outside" in canvas.locator("xpath=..").locator("output").inner_text()
 

@@ -18,14 +18,27 @@ def untrained(problem, recipe, seed=0, since=0.0, steps=10, first=None):
     losses = {name: np.exp(-at / (i + 2)) for i, name in enumerate(problem.names)}
     history = History(at, losses, sum(losses.values()), at[::2], 0.5 ** at[::2])
     return Solution(
-        problem, recipe, model, history=history, timing=Timing(1.0, 2.0, steps), seed=seed, best_loss=0.1, since=since
+        problem,
+        recipe,
+        model,
+        history=history,
+        timing=Timing(1.0, 2.0, steps),
+        seed=seed,
+        best_loss=0.1,
+        since=since,
     )
 
 
 def untrained_march(problem, recipe, windows):
     edges = np.linspace(*problem.box["t"], windows + 1)
     parts = [
-        untrained(problem.during(low, high), recipe, seed=i, since=low - edges[0], first=problem.during(*edges[:2]))
+        untrained(
+            problem.during(low, high),
+            recipe,
+            seed=i,
+            since=low - edges[0],
+            first=problem.during(*edges[:2]),
+        )
         for i, (low, high) in enumerate(itertools.pairwise(edges))
     ]
     return Marched.joined(problem, recipe, parts, edges, None)

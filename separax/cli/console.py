@@ -25,7 +25,9 @@ def explained() -> Iterator[None]:
         words.print(f"[bold red]stopped:[/] {_plain(error)}")
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        words.print("[bold red]stopped[/] at once, as asked twice; nothing since the last save was kept")
+        words.print(
+            "[bold red]stopped[/] at once, as asked twice; nothing since the last save was kept"
+        )
         raise typer.Exit(130) from None
 
 
@@ -46,4 +48,6 @@ def numbers(option: str, values: list[str] | None) -> list[int]:
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{option} must be whole numbers with commas between, got {','.join(values or [])!r}") from None
+        raise InputError(
+            f"{option} must be whole numbers with commas between, got {','.join(values or [])!r}"
+        ) from None

@@ -19,12 +19,22 @@ def export(
             show_default=False,
         ),
     ],
-    points: Annotated[int | None, typer.Option(help="Points per axis.", show_default="up to 256")] = None,
-    axis: Annotated[
-        list[str] | None, typer.Option(help="An axis: x=0,1,256 (256 points from 0 to 1), x=0,1 or x=0.5.", show_default=False)
+    points: Annotated[
+        int | None, typer.Option(help="Points per axis.", show_default="up to 256")
     ] = None,
-    field: Annotated[str | None, typer.Option(help="One of several fields.", show_default="all; of a picture, the first")] = None,
-    units: Annotated[list[str] | None, typer.Option(help="Of an axis or a field: x=m.", show_default=False)] = None,
+    axis: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An axis: x=0,1,256 (256 points from 0 to 1), x=0,1 or x=0.5.", show_default=False
+        ),
+    ] = None,
+    field: Annotated[
+        str | None,
+        typer.Option(help="One of several fields.", show_default="all; of a picture, the first"),
+    ] = None,
+    units: Annotated[
+        list[str] | None, typer.Option(help="Of an axis or a field: x=m.", show_default=False)
+    ] = None,
     at: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,12 +44,21 @@ def export(
     ] = None,
     show: Annotated[
         str | None,
-        typer.Option(help="Of a picture or film, the axes to show: x,y, or x for a line.", show_default="the last two"),
+        typer.Option(
+            help="Of a picture or film, the axes to show: x,y, or x for a line.",
+            show_default="the last two",
+        ),
     ] = None,
-    over: Annotated[str | None, typer.Option(help="Of a film, the axis that moves.", show_default="t")] = None,
+    over: Annotated[
+        str | None, typer.Option(help="Of a film, the axis that moves.", show_default="t")
+    ] = None,
     frames: Annotated[int | None, typer.Option(help="Of a film.", show_default="60")] = None,
-    rate: Annotated[int | None, typer.Option(help="Frames per second of a film.", show_default="20")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of several seeds, this one.", show_default="the first")] = None,
+    rate: Annotated[
+        int | None, typer.Option(help="Frames per second of a film.", show_default="20")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of several seeds, this one.", show_default="the first")
+    ] = None,
 ) -> None:
     """Write the solution of a run to a file: NetCDF, VTK, a table or NumPy; a picture or a film."""
     with explained():
@@ -63,17 +82,27 @@ def export(
         found = load(run)
         seeds = {s.seed: s for s in (found if isinstance(found, Ensemble) else [found])}
         if seed is not None and seed not in seeds:
-            raise InputError(f"seed: there is no {seed} in {run}; its seeds are {listed(map(str, seeds))}")
+            raise InputError(
+                f"seed: there is no {seed} in {run}; its seeds are {listed(map(str, seeds))}"
+            )
         solution = seeds[next(iter(seeds)) if seed is None else seed]
         box = solution.problem.box
         options: dict[str, Any] = {"field": field, "points": points}
-        options["units"] = dict(_assigned("units", text, f"{box.axes[-1]}=m") for text in units or [])
+        options["units"] = dict(
+            _assigned("units", text, f"{box.axes[-1]}=m") for text in units or []
+        )
         if ending in PICTURES:
             if axis:
-                raise InputError(f"--axis is for lattices; of a picture, hold an axis with --at {axis[0].split(',')[0]}")
+                raise InputError(
+                    f"--axis is for lattices; of a picture, hold an axis with --at {axis[0].split(',')[0]}"
+                )
             options["at"] = dict(_held(text, f"{box.axes[0]}=0.5") for text in at or [])
             options |= dict(zip("xy", _shown(show)))
-            options |= {k: v for k, v in {"over": over, "frames": frames, "rate": rate}.items() if v is not None}
+            options |= {
+                k: v
+                for k, v in {"over": over, "frames": frames, "rate": rate}.items()
+                if v is not None
+            }
         else:
             options["at"] = None if not at else _points(at, solution)
             for text in axis or []:
@@ -89,7 +118,9 @@ def _assigned(option: str, text: str, example: str) -> tuple[str, str]:
 
     name, equals, rest = text.partition("=")
     if not equals or not rest.strip():
-        raise InputError(f"--{option} must say what is what, got {text!r}: write --{option} {example}")
+        raise InputError(
+            f"--{option} must say what is what, got {text!r}: write --{option} {example}"
+        )
     return name.strip(), rest.strip()
 
 
@@ -110,10 +141,14 @@ def _along(text: str, numbers: str, points: int | None) -> Any:
 
     values = _numbers(numbers)
     if not 1 <= len(values) <= 3:
-        raise InputError(f"--axis must be a number, two ends, or two ends and a number of points, got {text!r}: write x=0,1,256")
+        raise InputError(
+            f"--axis must be a number, two ends, or two ends and a number of points, got {text!r}: write x=0,1,256"
+        )
     if len(values) == 1:
         return values[0]
-    return np.linspace(values[0], values[1], whole("--axis", values[2]) if len(values) == 3 else points or PER_AXIS)
+    return np.linspace(
+        values[0], values[1], whole("--axis", values[2]) if len(values) == 3 else points or PER_AXIS
+    )
 
 
 def _held(text: str, example: str) -> tuple[str, list[float]]:
@@ -122,7 +157,9 @@ def _held(text: str, example: str) -> tuple[str, list[float]]:
 
     name, numbers = _assigned("at", text, example)
     if not (values := _numbers(numbers)):
-        raise InputError(f"--at must be an axis and one or several numbers, got {text!r}: write --at {example}")
+        raise InputError(
+            f"--at must be an axis and one or several numbers, got {text!r}: write --at {example}"
+        )
     return name, values
 
 
@@ -131,7 +168,9 @@ def _shown(text: str | None) -> list[str]:
 
     names = several([text]) if text is not None else []
     if text is not None and len(names) not in (1, 2):
-        raise InputError(f"--show takes one or two axes, got {text!r}: write --show x,y, or --show x for a line")
+        raise InputError(
+            f"--show takes one or two axes, got {text!r}: write --show x,y, or --show x for a line"
+        )
     return names
 
 

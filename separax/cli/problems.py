@@ -50,12 +50,22 @@ def prepare(
     changes = {"points": points, "steps": steps, "precision": precision, "causal": causal or None}
     if found.recipe is None and all(change is None for change in changes.values()):
         return found
-    without = {key: value for key, value in found.options.items() if key != "tolerance"}  # which is for solving without a recipe
+    without = {
+        key: value for key, value in found.options.items() if key != "tolerance"
+    }  # which is for solving without a recipe
     origin = "default" if found.recipe is None else found.origin
-    return dataclasses.replace(found, recipe=_changed(found.recipe, **changes), options=without, origin=origin)
+    return dataclasses.replace(
+        found, recipe=_changed(found.recipe, **changes), options=without, origin=origin
+    )
 
 
-def _changed(recipe: Recipe | None, points: int | None, steps: int | None, precision: str | None, causal: bool | None) -> Recipe:
+def _changed(
+    recipe: Recipe | None,
+    points: int | None,
+    steps: int | None,
+    precision: str | None,
+    causal: bool | None,
+) -> Recipe:
     from ..recipe import Causal, Recipe
 
     how = recipe or Recipe()
@@ -65,7 +75,9 @@ def _changed(recipe: Recipe | None, points: int | None, steps: int | None, preci
     return how if steps is None else how.with_steps(steps)
 
 
-def _in_catalogue(name: str, recipe: str, network: str | None, initial: Path | None, project: bool) -> Prepared:
+def _in_catalogue(
+    name: str, recipe: str, network: str | None, initial: Path | None, project: bool
+) -> Prepared:
     from ..core import InputError, listed, nearest
     from ..paper import CATALOGUE, find, load_flow
 
@@ -74,8 +86,12 @@ def _in_catalogue(name: str, recipe: str, network: str | None, initial: Path | N
             f"problem must be one of {listed(CATALOGUE)}, or a file of yours, FILE.py; got {name!r}.{nearest(name, CATALOGUE)}"
         )
     entry = find(name)
-    problem, how = entry.make(recipe, network, None if initial is None else load_flow(initial, project))
-    return Prepared(name, name, problem, how, {"windows": entry.windows_of(recipe, network)}, recipe)
+    problem, how = entry.make(
+        recipe, network, None if initial is None else load_flow(initial, project)
+    )
+    return Prepared(
+        name, name, problem, how, {"windows": entry.windows_of(recipe, network)}, recipe
+    )
 
 
 def _in_file(text: str, recipe: str | None, network: str | None, initial: Path | None) -> Prepared:
@@ -88,14 +104,20 @@ def _in_file(text: str, recipe: str | None, network: str | None, initial: Path |
             f"--recipe: {recipe} is for problems of the catalogue; a file says how itself, recipe = sx.Recipe(…), or leaves it open"
         )
     if initial is not None:
-        raise InputError("--initial is for navier-stokes of the catalogue; a file begins from its own conditions")
+        raise InputError(
+            "--initial is for navier-stokes of the catalogue; a file begins from its own conditions"
+        )
     found = asked(text)
     how = found.recipe
     if network is not None:
-        how = dataclasses.replace(how or Recipe(), network=NETWORKS[one_of("network", network, NETWORKS)]())
+        how = dataclasses.replace(
+            how or Recipe(), network=NETWORKS[one_of("network", network, NETWORKS)]()
+        )
     given = {key: value for key, value in found.options.items() if value is not None}
     origin = "automatic" if how is None else "default" if found.recipe is None else "file"
-    return Prepared(found.problem.name, Path(text.partition(SUFFIX)[0]).name, found.problem, how, given, origin)
+    return Prepared(
+        found.problem.name, Path(text.partition(SUFFIX)[0]).name, found.problem, how, given, origin
+    )
 
 
 SUFFIX = ".py"
@@ -129,7 +151,13 @@ def _stop_here(
     **_: Any,
 ) -> None:
     """Stands in for `separax.solve` while a file is read: that is as far as the file goes."""
-    raise _Reached(Asked(problem, recipe, {"tolerance": tolerance, "windows": windows, "window": window, "warm": warm}))
+    raise _Reached(
+        Asked(
+            problem,
+            recipe,
+            {"tolerance": tolerance, "windows": windows, "window": window, "warm": warm},
+        )
+    )
 
 
 def is_file(text: str) -> bool:
@@ -143,7 +171,11 @@ def asked(text: str) -> Asked:
     names, called = _run(file)
     beside = names.get("recipe")
     recipe = beside if isinstance(beside, Recipe) else None
-    problems = {key: value for key, value in names.items() if isinstance(value, Problem) and not key.startswith("_")}
+    problems = {
+        key: value
+        for key, value in names.items()
+        if isinstance(value, Problem) and not key.startswith("_")
+    }
     if name is not None:
         return Asked(_problem(text, _looked_up(file, name, names)), recipe)
     if called is not None:
@@ -151,8 +183,12 @@ def asked(text: str) -> Asked:
     if "problem" in problems or len({id(value) for value in problems.values()}) == 1:
         return Asked(problems.get("problem") or next(iter(problems.values())), recipe)
     if problems:
-        raise InputError(f"{file} has several problems: write {' or '.join(f'{file}:{key}' for key in problems)}")
-    raise InputError(f"{file} has no Problem: let it make one, problem = sx.Problem(box, residual, conditions)")
+        raise InputError(
+            f"{file} has several problems: write {' or '.join(f'{file}:{key}' for key in problems)}"
+        )
+    raise InputError(
+        f"{file} has no Problem: let it make one, problem = sx.Problem(box, residual, conditions)"
+    )
 
 
 def named(text: str) -> Any:
@@ -172,7 +208,9 @@ def _parted(text: str) -> tuple[str, str | None]:
 
 def _looked_up(file: str, name: str, names: Mapping[str, Any]) -> Any:
     if name not in names:
-        public = [n for n in names if not n.startswith("_") and not isinstance(names[n], types.ModuleType)]
+        public = [
+            n for n in names if not n.startswith("_") and not isinstance(names[n], types.ModuleType)
+        ]
         raise InputError(f"{file} has no {name!r}; it has {listed(public)}.{nearest(name, public)}")
     return names[name]
 
@@ -182,7 +220,9 @@ def _problem(text: str, found: Any) -> Problem:
         try:
             found = found()
         except TypeError as error:
-            raise InputError(f"{text}: a function that makes the problem is called without arguments: {error}") from error
+            raise InputError(
+                f"{text}: a function that makes the problem is called without arguments: {error}"
+            ) from error
     if not isinstance(found, Problem):
         raise InputError(f"{text} is no Problem, nor a function that makes one, but {found!r}")
     return found
@@ -194,14 +234,18 @@ def _run(file: str) -> tuple[dict[str, Any], Asked | None]:
     try:
         code = compile(path.read_bytes(), str(path), "exec")
     except OSError as error:
-        raise InputError(f"{file}: there is no such file ({error.strerror}): write the path of a Python file") from None
+        raise InputError(
+            f"{file}: there is no such file ({error.strerror}): write the path of a Python file"
+        ) from None
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise InputError(f"{file}{line}: this is not Python: {error.args[0]}") from None
     module = types.ModuleType(f"{path.stem}{SUFFIX}")  # no name of a module that could be imported
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # where a dataclass looks for what its annotations mean
-    sys.path.insert(0, str(path.resolve().parent))  # as `python FILE.py` does: its neighbours can be imported
+    sys.path.insert(
+        0, str(path.resolve().parent)
+    )  # as `python FILE.py` does: its neighbours can be imported
     solve, separax.solve = separax.solve, _stop_here
     try:
         exec(code, module.__dict__)  # the user's own file, as `python FILE.py` runs it
@@ -210,7 +254,9 @@ def _run(file: str) -> tuple[dict[str, Any], Asked | None]:
     except InputError as error:
         raise InputError(f"{file}{_line(error, path)}: {error}") from error
     except SystemExit as error:
-        raise InputError(f"{file}{_line(error, path)}: it ends itself before it has a problem (sys.exit)") from error
+        raise InputError(
+            f"{file}{_line(error, path)}: it ends itself before it has a problem (sys.exit)"
+        ) from error
     except Exception as error:
         raise InputError(f"{file}{_line(error, path)}: {type(error).__name__}: {error}") from error
     finally:
@@ -220,5 +266,9 @@ def _run(file: str) -> tuple[dict[str, Any], Asked | None]:
 
 def _line(error: BaseException, path: Path) -> str:
     """Where in the file."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(path)
+    ]
     return f", line {lines[-1]}" if lines else ""

@@ -11,7 +11,10 @@ import typer
 from .console import explained, words
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)]
-Runs = Annotated[list[Path], typer.Argument(help="The folder of a run, or of several to compare.", show_default=False)]
+Runs = Annotated[
+    list[Path],
+    typer.Argument(help="The folder of a run, or of several to compare.", show_default=False),
+]
 
 
 def read(run: Path) -> tuple[Any, dict[str, Any]]:
@@ -22,14 +25,19 @@ def read(run: Path) -> tuple[Any, dict[str, Any]]:
     solution = load(run)
     try:
         kept = json.loads((run / "record.json").read_text())
-    except (OSError, ValueError):  # a run that was killed has no record yet; its solution says most of it
+    except (
+        OSError,
+        ValueError,
+    ):  # a run that was killed has no record yet; its solution says most of it
         kept = record(solution)
     return solution, {**kept, "run_dir": str(run)}
 
 
 def report(
     runs: Runs,
-    out: Annotated[Path | None, typer.Option(help="The page of a comparison.", show_default="comparison.html")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page of a comparison.", show_default="comparison.html")
+    ] = None,
 ) -> None:
     """Write the page of a run, or a page that compares several."""
     with explained():
@@ -51,7 +59,9 @@ def report(
 
 def view(
     run: Run,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it, or only print where it is.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open it, or only print where it is.")
+    ] = True,
 ) -> None:
     """Open the page of a run in the browser; written first if there is none."""
     with explained():

@@ -3,7 +3,18 @@
 from .arithmetic import PRECISION, across, add_up, in_tf32, product, rounded
 from .compilation import Options, options_for_few_runs, options_for_training
 from .devices import default_device, device_name, on_cpu, to_device
-from .errors import DerivativeError, Diverged, InputError, MemoryPrediction, finite, listed, nearest, one_of, say, whole
+from .errors import (
+    DerivativeError,
+    Diverged,
+    InputError,
+    MemoryPrediction,
+    finite,
+    listed,
+    nearest,
+    one_of,
+    say,
+    whole,
+)
 from .memory import available, check_fits, in_bytes
 from .user_functions import as_array, call, fits, parameters
 

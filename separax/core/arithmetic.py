@@ -15,7 +15,9 @@ from jaxtyping import Array, Float
 # On a GPU a float32 product is done in TF32 (10 bits) unless full precision is asked for, and residuals feel it.
 PRECISION = lax.Precision.HIGHEST
 # The products of a training step, which a recipe may want in TF32 all the same; what is traced inside of `rounded` has them so.
-_of_a_step: ContextVar[lax.Precision] = ContextVar("precision of a step's products", default=PRECISION)
+_of_a_step: ContextVar[lax.Precision] = ContextVar(
+    "precision of a step's products", default=PRECISION
+)
 
 
 @contextlib.contextmanager
@@ -38,10 +40,14 @@ def product(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=_of_a_step.get())
 
 
-def across(a: Float[Array, "*batch n rank"], b: Float[Array, "*batch m rank"]) -> Float[Array, "*batch n m"]:
+def across(
+    a: Float[Array, "*batch n rank"], b: Float[Array, "*batch m rank"]
+) -> Float[Array, "*batch n m"]:
     """a bᵀ, a product of a training step."""
     batch = tuple(range(a.ndim - 2))
-    return lax.dot_general(a, b, (((a.ndim - 1,), (b.ndim - 1,)), (batch, batch)), precision=_of_a_step.get())
+    return lax.dot_general(
+        a, b, (((a.ndim - 1,), (b.ndim - 1,)), (batch, batch)), precision=_of_a_step.get()
+    )
 
 
 def add_up(arrays: Iterable[Array]) -> Array:

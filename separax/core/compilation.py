@@ -23,7 +23,9 @@ HASTY: dict[str, dict[str, str | bool]] = {
 
 def options_for_training(columns: int) -> Options:
     """For training steps of a network with so many columns."""
-    return _understood(FROM_LIBRARY) if default_device().platform == "gpu" and columns > WIDE else None
+    return (
+        _understood(FROM_LIBRARY) if default_device().platform == "gpu" and columns > WIDE else None
+    )
 
 
 def options_for_few_runs() -> Options:

@@ -25,7 +25,9 @@ def device_name() -> str:
         return default_device().device_kind
     try:
         with open("/proc/cpuinfo") as file:
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+            names = [
+                line.split(":", 1)[1].strip() for line in file if line.startswith("model name")
+            ]
         return f"{names[0]} × {len(names)}" if names else "cpu"
     except OSError:
         return machine.processor() or "cpu"
@@ -40,4 +42,6 @@ def on_cpu() -> Iterator[Any]:
 
 
 def to_device(tree: Any, host: Any) -> Any:
-    return jax.tree.map(lambda leaf: jax.device_put(leaf, host) if eqx.is_array(leaf) else leaf, tree)
+    return jax.tree.map(
+        lambda leaf: jax.device_put(leaf, host) if eqx.is_array(leaf) else leaf, tree
+    )

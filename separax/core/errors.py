@@ -61,7 +61,9 @@ def finite(argument: str, value: Any, positive: bool = False) -> float:
     except (TypeError, ValueError):
         raise InputError(f"{argument} must be a number, got {value!r}") from None
     if not math.isfinite(number) or (positive and number <= 0):
-        raise InputError(f"{argument} must be a {'positive' if positive else 'finite'} number, got {value!r}")
+        raise InputError(
+            f"{argument} must be a {'positive' if positive else 'finite'} number, got {value!r}"
+        )
     return number
 
 
@@ -69,7 +71,9 @@ def one_of(argument: str, value: Any, known: Iterable[str]) -> Any:
     """`value`, refused unless it is one of the `known` words."""
     known = tuple(known)
     if value not in known:
-        raise InputError(f"{argument} must be one of {listed(known)}; got {value!r}.{nearest(str(value), known)}")
+        raise InputError(
+            f"{argument} must be one of {listed(known)}; got {value!r}.{nearest(str(value), known)}"
+        )
     return value
 
 

@@ -37,7 +37,12 @@ def _of_group(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"))
         if number == "0":
             root, limit, used, stale = groups, "memory.max", "memory.current", "inactive_file"
         elif "memory" in names.split(","):
-            root, limit, used, stale = groups / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+            root, limit, used, stale = (
+                groups / "memory",
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+                "total_inactive_file",
+            )
         else:
             continue
         here = root / path.lstrip("/")
@@ -46,8 +51,12 @@ def _of_group(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"))
                 break
             try:
                 most, now = (int((folder / name).read_text()) for name in (limit, used))
-                kept = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-                found.append(most - now + int(kept.get(stale, 0)))  # files that were read are given up for it
+                kept = dict(
+                    line.split() for line in (folder / "memory.stat").read_text().splitlines()
+                )
+                found.append(
+                    most - now + int(kept.get(stale, 0))
+                )  # files that were read are given up for it
             except (OSError, ValueError):  # no limit here ("max"), or no such group
                 continue
     return max(0, min(found)) if found else None
@@ -57,7 +66,9 @@ def check_fits(what: str, needed: int | None, advice: str) -> None:
     """Refuses `what` if it needs more than there is."""
     free = available()
     if needed is not None and free is not None and needed > free:
-        raise MemoryPrediction(f"{what} would need about {in_bytes(needed)}, but {in_bytes(free)} are free: {advice}")
+        raise MemoryPrediction(
+            f"{what} would need about {in_bytes(needed)}, but {in_bytes(free)} are free: {advice}"
+        )
 
 
 def in_bytes(number: float) -> str:

@@ -13,12 +13,16 @@ from jaxtyping import Array
 from .errors import InputError, listed, nearest
 
 
-def parameters(function: Callable[..., Any], pool: Mapping[str, Sequence[str]], argument: str) -> list[tuple[str, bool]]:
+def parameters(
+    function: Callable[..., Any], pool: Mapping[str, Sequence[str]], argument: str
+) -> list[tuple[str, bool]]:
     """The names a function asks for (and whether by position only), each of them in `pool`."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        raise InputError(f"{argument}: cannot see the parameters of {function!r}: wrap it, e.g. lambda x: …") from None
+        raise InputError(
+            f"{argument}: cannot see the parameters of {function!r}: wrap it, e.g. lambda x: …"
+        ) from None
     known = [name for names in pool.values() for name in names]
     found = []
     for p in signature.parameters.values():
@@ -28,11 +32,18 @@ def parameters(function: Callable[..., Any], pool: Mapping[str, Sequence[str]], 
             found.append((p.name, p.kind is p.POSITIONAL_ONLY))
         elif p.default is p.empty:
             kinds = "; ".join(f"{kind}s: {listed(names)}" for kind, names in pool.items())
-            raise InputError(f"{argument}: its parameter {p.name!r} is not known here ({kinds}).{nearest(p.name, known)}")
+            raise InputError(
+                f"{argument}: its parameter {p.name!r} is not known here ({kinds}).{nearest(p.name, known)}"
+            )
     return found
 
 
-def call(function: Callable[..., Any], names: Sequence[tuple[str, bool]], pool: Mapping[str, Any], argument: str) -> Any:
+def call(
+    function: Callable[..., Any],
+    names: Sequence[tuple[str, bool]],
+    pool: Mapping[str, Any],
+    argument: str,
+) -> Any:
     """Calls a user's function with what it names, and turns JAX's complaints about it into advice."""
     positional = [pool[name] for name, only in names if only]
     try:

@@ -15,7 +15,20 @@ from .places import Lattice
 
 # words that mean something else where an axis is named: attributes of a field (`u.d(x=2)`, `u.value`) and options that
 # stand beside coordinates (`solution.integral("x", points=64, t=ts)`)
-RESERVED = ("self", "d", "value", "shape", "linear", "weights", "points", "field", "reference", "boundary", "units", "at")
+RESERVED = (
+    "self",
+    "d",
+    "value",
+    "shape",
+    "linear",
+    "weights",
+    "points",
+    "field",
+    "reference",
+    "boundary",
+    "units",
+    "at",
+)
 SIDES = ("-", "+")
 
 
@@ -40,8 +53,14 @@ class Box:
                 raise InputError(
                     f"Box: axis name {name!r} means something else in separax (reserved: {listed(RESERVED)}): choose another name"
                 )
-            if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable) or len(ends := tuple(pair)) != 2:
-                raise InputError(f"Box: {name} must be a pair (lower, upper), got {pair!r}: write {name}=(0, 1)")
+            if (
+                isinstance(pair, (str, bytes))
+                or not isinstance(pair, Iterable)
+                or len(ends := tuple(pair)) != 2
+            ):
+                raise InputError(
+                    f"Box: {name} must be a pair (lower, upper), got {pair!r}: write {name}=(0, 1)"
+                )
             lower, upper = (finite(f"Box: a bound of {name}", end) for end in ends)
             if not lower < upper:
                 kind = "equal" if lower == upper else "reversed"
@@ -72,7 +91,9 @@ class Box:
         return self._bounds[self.check_axis(axis, "Box")]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Box) and tuple(self._bounds.items()) == tuple(other._bounds.items())
+        return isinstance(other, Box) and tuple(self._bounds.items()) == tuple(
+            other._bounds.items()
+        )
 
     def __hash__(self) -> int:
         return hash(tuple(self._bounds.items()))
@@ -87,13 +108,17 @@ class Box:
 
     def check_axis(self, axis: str, argument: str) -> str:
         if axis not in self._bounds:
-            raise InputError(f"{argument}: there is no axis {axis!r} in {self!r}.{nearest(axis, self.axes)}")
+            raise InputError(
+                f"{argument}: there is no axis {axis!r} in {self!r}.{nearest(axis, self.axes)}"
+            )
         return axis
 
     def index(self, axis: str) -> int:
         return self.axes.index(axis)
 
-    def counts(self, points: int | Mapping[str, int] | Sequence[int], argument: str = "points") -> dict[str, int]:
+    def counts(
+        self, points: int | Mapping[str, int] | Sequence[int], argument: str = "points"
+    ) -> dict[str, int]:
         """Points per axis from one number for all, a mapping by axis name, or one number per axis in order."""
         if isinstance(points, Mapping):
             for axis in points:
@@ -117,10 +142,14 @@ class Box:
         """Faces by name as {axis: sides}: "x" is both faces of x ("-+"), "x-" the lower one, "x+" the upper one."""
         found: dict[str, str] = {}
         if not isinstance(on, (str, Sequence)):
-            raise InputError(f"{argument} must name a face or several, got {on!r}: write e.g. {self.axes[0] + '-'!r}")
+            raise InputError(
+                f"{argument} must name a face or several, got {on!r}: write e.g. {self.axes[0] + '-'!r}"
+            )
         for name in [on] if isinstance(on, str) else on:
             if not isinstance(name, str):
-                raise InputError(f"{argument}: a face is a name, got {name!r}: write e.g. {self.axes[0] + '-'!r}")
+                raise InputError(
+                    f"{argument}: a face is a name, got {name!r}: write e.g. {self.axes[0] + '-'!r}"
+                )
             axis, sides = (name[:-1], name[-1]) if name[-1:] in SIDES else (name, "-+")
             if axis not in self._bounds:
                 known = [axis + side for axis in self.axes for side in ("", *SIDES)]
@@ -152,7 +181,9 @@ class Box:
         return Lattice(
             weights=None,
             **{
-                a: np.linspace(*self._bounds[a], n) if (n := counts[a]) > 1 else np.mean(self._bounds[a], keepdims=True)
+                a: np.linspace(*self._bounds[a], n)
+                if (n := counts[a]) > 1
+                else np.mean(self._bounds[a], keepdims=True)
                 for a in self.axes
             },
         )

@@ -35,7 +35,9 @@ class Lattice(eqx.Module):
     def __init__(self, /, *, weights: Mapping[str, Any] | None = None, **coordinates: Any):
         self.axes = tuple(coordinates)
         # arrays stay the objects they are: `sources` knows shared coordinates by identity
-        self.coordinates = tuple(np.asarray(c) if isinstance(c, (list, tuple)) else c for c in coordinates.values())
+        self.coordinates = tuple(
+            np.asarray(c) if isinstance(c, (list, tuple)) else c for c in coordinates.values()
+        )
         self.weights = tuple((weights or {}).get(axis) for axis in self.axes)
         for axis, values in zip(self.axes, self.coordinates):
             if np.ndim(values) != 1:
@@ -73,7 +75,9 @@ class Points(eqx.Module):
     axes: tuple[str, ...] = eqx.field(static=True)
     coordinates: tuple[Float[Array, " n"], ...]
     weights: Float[Array, " n"] | None = None
-    normals: tuple[Float[Array, " n"], ...] | None = None  # outward, per axis, of points on the boundary of a shape
+    normals: tuple[Float[Array, " n"], ...] | None = (
+        None  # outward, per axis, of points on the boundary of a shape
+    )
 
     @classmethod
     def of(cls, box: Box, points: Any, argument: str = "points") -> Points:
@@ -83,7 +87,9 @@ class Points(eqx.Module):
             raise InputError(
                 f"{argument} must have shape (n, {box.dimension}), one column per axis ({listed(box.axes)}), got {shape}"
             )
-        if not isinstance(points, jax.Array):  # left in NumPy's float64 until a run's precision is known
+        if not isinstance(
+            points, jax.Array
+        ):  # left in NumPy's float64 until a run's precision is known
             points = np.asarray(points, dtype=float)
         return cls(box.axes, tuple(points[:, i] for i in range(box.dimension)))
 
@@ -95,7 +101,9 @@ class Points(eqx.Module):
         return dict(zip(self.axes, self.coordinates))
 
     def mean(self, values: Array) -> Array:
-        return jnp.mean(values if self.weights is None else values * self.weights / jnp.mean(self.weights))
+        return jnp.mean(
+            values if self.weights is None else values * self.weights / jnp.mean(self.weights)
+        )
 
 
 def flatten(lattice: Lattice) -> Points:
@@ -103,7 +111,10 @@ def flatten(lattice: Lattice) -> Points:
     grids = jnp.meshgrid(*lattice.coordinates, indexing="ij")
     weights = None
     if any(w is not None for w in lattice.weights):
-        each = [jnp.ones_like(c) if w is None else w for c, w in zip(lattice.coordinates, lattice.weights)]
+        each = [
+            jnp.ones_like(c) if w is None else w
+            for c, w in zip(lattice.coordinates, lattice.weights)
+        ]
         weights = functools.reduce(operator.mul, jnp.meshgrid(*each, indexing="ij")).ravel()
     return Points(lattice.axes, tuple(g.ravel() for g in grids), weights)
 
@@ -121,7 +132,11 @@ class Rows:
 
     def add(self, coordinates: Array) -> slice:
         # tables of several quantities at one instant have an array for it each
-        key = id(coordinates) if isinstance(coordinates, Tracer) else (coordinates.dtype, np.asarray(coordinates).tobytes())
+        key = (
+            id(coordinates)
+            if isinstance(coordinates, Tracer)
+            else (coordinates.dtype, np.asarray(coordinates).tobytes())
+        )
         if key not in self.slices:
             self.slices[key] = slice(self.length, self.length + len(coordinates))
             self.arrays.append(coordinates)
@@ -144,6 +159,13 @@ def slabs(place: Place, most: int) -> Sequence[Place]:
         return [place]
     starts = range(0, place.shape[0], rows)
     if isinstance(place, Points):
-        return [Points(place.axes, tuple(c[i : i + rows] for c in place.coordinates)) for i in starts]
+        return [
+            Points(place.axes, tuple(c[i : i + rows] for c in place.coordinates)) for i in starts
+        ]
     first, *others = place.axes
-    return [Lattice(weights=None, **{first: place[first][i : i + rows]}, **{a: place[a] for a in others}) for i in starts]
+    return [
+        Lattice(
+            weights=None, **{first: place[first][i : i + rows]}, **{a: place[a] for a in others}
+        )
+        for i in starts
+    ]

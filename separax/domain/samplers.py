@@ -36,18 +36,31 @@ class Sampler(eqx.Module):
         """Coordinates and weights of one axis."""
         raise NotImplementedError
 
-    def lattice(self, key: PRNGKeyArray, number: Array, box: Box, counts: Mapping[str, int], dtype: Any) -> Lattice:
+    def lattice(
+        self, key: PRNGKeyArray, number: Array, box: Box, counts: Mapping[str, int], dtype: Any
+    ) -> Lattice:
         drawn = {
-            a: self.axis(k, number, box[a], counts[a], dtype) for a, k in zip(box.axes, jax.random.split(key, box.dimension))
+            a: self.axis(k, number, box[a], counts[a], dtype)
+            for a, k in zip(box.axes, jax.random.split(key, box.dimension))
         }
-        return Lattice(weights={a: w for a, (_, w) in drawn.items()}, **{a: c for a, (c, _) in drawn.items()})
+        return Lattice(
+            weights={a: w for a, (_, w) in drawn.items()}, **{a: c for a, (c, _) in drawn.items()}
+        )
 
     def points(
-        self, key: PRNGKeyArray, number: Array, box: Box, counts: Mapping[str, int], held: Mapping[str, float], dtype: Any
+        self,
+        key: PRNGKeyArray,
+        number: Array,
+        box: Box,
+        counts: Mapping[str, int],
+        held: Mapping[str, float],
+        dtype: Any,
     ) -> Points:
         """As many scattered points as the lattice has, with the axes in `held` at one value: the lattice's own."""
         lattice = self.lattice(key, number, box, counts, dtype)
-        free = {a: lattice[a] for a in box.axes if a not in held} | {a: jnp.full(1, v, dtype) for a, v in held.items()}
+        free = {a: lattice[a] for a in box.axes if a not in held} | {
+            a: jnp.full(1, v, dtype) for a, v in held.items()
+        }
         weights = {a: w for a, w in zip(lattice.axes, lattice.weights) if a not in held}
         return flatten(Lattice(weights=weights, **{a: free[a] for a in box.axes}))
 
@@ -55,15 +68,25 @@ class Sampler(eqx.Module):
 class Uniform(Sampler):
     """Independent uniform draws, anew every `every` steps (the paper's): per axis for a lattice, per point otherwise."""
 
-    every: int | None = eqx.field(static=True, default=100, converter=lambda n: whole("Uniform: every", n))
+    every: int | None = eqx.field(
+        static=True, default=100, converter=lambda n: whole("Uniform: every", n)
+    )
 
     def axis(self, key, number, bounds, n, dtype):
         return jax.random.uniform(jax.random.fold_in(key, number), (n,), dtype, *bounds), None
 
     def points(self, key, number, box, counts, held, dtype):
         total = math.prod(n for axis, n in counts.items() if axis not in held)
-        drawn = [self.axis(k, number, box[a], total, dtype)[0] for a, k in zip(box.axes, jax.random.split(key, box.dimension))]
-        return Points(box.axes, tuple(jnp.full(total, held[a], dtype) if a in held else c for a, c in zip(box.axes, drawn)))
+        drawn = [
+            self.axis(k, number, box[a], total, dtype)[0]
+            for a, k in zip(box.axes, jax.random.split(key, box.dimension))
+        ]
+        return Points(
+            box.axes,
+            tuple(
+                jnp.full(total, held[a], dtype) if a in held else c for a, c in zip(box.axes, drawn)
+            ),
+        )
 
 
 class Grid(Sampler):
@@ -74,7 +97,9 @@ class Grid(Sampler):
     values and the first points to leave them behind."""
 
     shifts: int = eqx.field(static=True, default=8, converter=lambda n: whole("Grid: shifts", n, 0))
-    every: int | None = eqx.field(static=True, default=100, converter=lambda n: whole("Grid: every", n))
+    every: int | None = eqx.field(
+        static=True, default=100, converter=lambda n: whole("Grid: every", n)
+    )
 
     def axis(self, key, number, bounds, n, dtype):
         lower, upper = bounds
@@ -82,24 +107,38 @@ class Grid(Sampler):
         if self.shifts:
             turn = number % self.shifts
             part = jax.random.permutation(jax.random.fold_in(key, self.shifts), self.shifts)[turn]
-            shift = (part + jax.random.uniform(jax.random.fold_in(key, turn), (), dtype)) / self.shifts
+            shift = (
+                part + jax.random.uniform(jax.random.fold_in(key, turn), (), dtype)
+            ) / self.shifts
         return lower + (upper - lower) / n * (jnp.arange(n, dtype=dtype) + shift), None
 
 
 @functools.lru_cache(maxsize=64)
 def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.special import roots_legendre  # its banded eigenvalue problem is quick also for thousands of points
+    from scipy.special import (
+        roots_legendre,
+    )  # its banded eigenvalue problem is quick also for thousands of points
 
     return roots_legendre(n)
 
 
 def places_by_axis(who: str, given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
     """Breakpoints by axis, as something that can be compared: {"x": 0} → (("x", (0.0,)),)."""
-    pairs = isinstance(given, (list, tuple)) and all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given)
+    pairs = isinstance(given, (list, tuple)) and all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given
+    )
     if not isinstance(given, Mapping) and not pairs:
-        raise InputError(f"{who}: breaks must be a dict by axis, got {given!r}: write breaks={{'x': 0.0}}")
-    each = {axis: at if isinstance(at, Iterable) and not isinstance(at, str) else [at] for axis, at in dict(given).items()}
-    return tuple((axis, tuple(sorted(finite(f"{who}: breaks[{axis!r}]", v) for v in at))) for axis, at in each.items())
+        raise InputError(
+            f"{who}: breaks must be a dict by axis, got {given!r}: write breaks={{'x': 0.0}}"
+        )
+    each = {
+        axis: at if isinstance(at, Iterable) and not isinstance(at, str) else [at]
+        for axis, at in dict(given).items()
+    }
+    return tuple(
+        (axis, tuple(sorted(finite(f"{who}: breaks[{axis!r}]", v) for v in at)))
+        for axis, at in each.items()
+    )
 
 
 def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
@@ -126,7 +165,9 @@ class GaussLegendre(Sampler):
 
     def on(self, periodic):
         broken = {axis for axis, _ in self.breaks}
-        return dataclasses.replace(self, even=dict.fromkeys([*self.even, *(a for a in periodic if a not in broken)]))
+        return dataclasses.replace(
+            self, even=dict.fromkeys([*self.even, *(a for a in periodic if a not in broken)])
+        )
 
     def axis(self, key, number, bounds, n, dtype):
         nodes, weights = _legendre(n)
@@ -136,7 +177,10 @@ class GaussLegendre(Sampler):
 
     def lattice(self, key, number, box, counts, dtype):
         plain = super().lattice(key, number, box, counts, dtype)
-        coordinates, weights = dict(zip(plain.axes, plain.coordinates)), dict(zip(plain.axes, plain.weights))
+        coordinates, weights = (
+            dict(zip(plain.axes, plain.coordinates)),
+            dict(zip(plain.axes, plain.weights)),
+        )
         for axis, at in self.breaks:
             box.check_axis(axis, "GaussLegendre: breaks")
             ends = [box[axis][0], *at, box[axis][1]]
@@ -145,16 +189,25 @@ class GaussLegendre(Sampler):
                 raise InputError(
                     f"GaussLegendre: breaks[{axis!r}] = {list(at)} must lie between {ends[0]:g} and {ends[-1]:g}, each with a point at least"
                 )
-            shares = [counts[axis] // len(pieces) + (i < counts[axis] % len(pieces)) for i in range(len(pieces))]
-            drawn = [self.axis(key, number, piece, share, dtype) for piece, share in zip(pieces, shares)]
+            shares = [
+                counts[axis] // len(pieces) + (i < counts[axis] % len(pieces))
+                for i in range(len(pieces))
+            ]
+            drawn = [
+                self.axis(key, number, piece, share, dtype) for piece, share in zip(pieces, shares)
+            ]
             coordinates[axis] = jnp.concatenate([c for c, _ in drawn])
             weights[axis] = jnp.concatenate([w for _, w in drawn])
         for axis in self.even:
             box.check_axis(axis, "GaussLegendre: even")
-            coordinates[axis], weights[axis] = Grid(shifts=0).axis(key, number, box[axis], counts[axis], dtype)
+            coordinates[axis], weights[axis] = Grid(shifts=0).axis(
+                key, number, box[axis], counts[axis], dtype
+            )
         return Lattice(weights=weights, **coordinates)
 
 
 def quadrature(box: Box, points: int | Mapping[str, int], dtype: Any = None) -> Lattice:
     """The Gauss-Legendre lattice of a box."""
-    return GaussLegendre().lattice(jax.random.key(0), jnp.array(0), box, box.counts(points), dtype or jnp.result_type(float))
+    return GaussLegendre().lattice(
+        jax.random.key(0), jnp.array(0), box, box.counts(points), dtype or jnp.result_type(float)
+    )

@@ -47,16 +47,26 @@ class Shape:
         named = {name for name, _ in self._names}
         self.axes = tuple(axis for axis in box.axes if axis in named)
         if not self.axes:
-            raise InputError(f"inside depends on no coordinate: write a function of {listed(box.space or box.axes)}")
+            raise InputError(
+                f"inside depends on no coordinate: write a function of {listed(box.space or box.axes)}"
+            )
         if "t" in self.axes:
-            raise InputError("inside depends on t: a domain that moves in time is not supported; write a function of space alone")
-        kind = jax.eval_shape(lambda c: as_array(self._call(c), "inside"), {a: jnp.zeros(2) for a in box.axes})
+            raise InputError(
+                "inside depends on t: a domain that moves in time is not supported; write a function of space alone"
+            )
+        kind = jax.eval_shape(
+            lambda c: as_array(self._call(c), "inside"), {a: jnp.zeros(2) for a in box.axes}
+        )
         fits(kind, (2,), "inside")
         if not (jnp.issubdtype(kind.dtype, jnp.bool_) or jnp.issubdtype(kind.dtype, jnp.floating)):
-            raise InputError(f"inside must return true or false, or a signed distance; got numbers of type {kind.dtype}")
+            raise InputError(
+                f"inside must return true or false, or a signed distance; got numbers of type {kind.dtype}"
+            )
         self.signed = not jnp.issubdtype(kind.dtype, jnp.bool_)
         self._size = 0.0  # of a signed distance in the box, against which its rounding is seen
-        self._found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # the boundary, once it was asked for
+        self._found: list[
+            tuple[np.ndarray, np.ndarray, np.ndarray]
+        ] = []  # the boundary, once it was asked for
         self.within: dict[str, float] = {}  # a point inside
         self._check()
 
@@ -72,7 +82,11 @@ class Shape:
     def mask(self, coordinates: Mapping[str, Array]) -> Array:
         """True inside and on the boundary, at coordinates that broadcast. A signed distance may be off by rounding there."""
         found = jnp.asarray(self._call(coordinates))
-        return found <= SLACK * float(jnp.finfo(found.dtype).eps) * self._size if self.signed else found
+        return (
+            found <= SLACK * float(jnp.finfo(found.dtype).eps) * self._size
+            if self.signed
+            else found
+        )
 
     def _mask_at(self, points: np.ndarray) -> np.ndarray:
         """At points (n, axes) of the shape's axes; nothing outside the box is inside."""
@@ -88,7 +102,9 @@ class Shape:
         points = bounds[:, 0] + rule * (bounds[:, 1] - bounds[:, 0])
         if self.signed:
             with jax.enable_x64(True):
-                sizes = np.abs(np.asarray(self._call(dict(zip(self.axes, map(jnp.asarray, points.T))))))
+                sizes = np.abs(
+                    np.asarray(self._call(dict(zip(self.axes, map(jnp.asarray, points.T)))))
+                )
             self._size = float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
         found = self._mask_at(points)
         if not found.any():
@@ -107,7 +123,9 @@ class Shape:
         """Coordinates as functions of a problem are told them: points outside are one inside. What a function makes of them counts nothing,
         but were it infinite, the gradient of what does count would be no number."""
         mask = self.mask(coordinates)
-        return dict(coordinates) | {a: jnp.where(mask, coordinates[a], self.within[a]) for a in self.axes}
+        return dict(coordinates) | {
+            a: jnp.where(mask, coordinates[a], self.within[a]) for a in self.axes
+        }
 
     # --- the boundary ----------------------------------------------------------------------------------------
 
@@ -133,7 +151,9 @@ class Shape:
         length = bounds[:, 1] - bounds[:, 0]
         middles = (np.arange(lines) + 0.5) / lines
         nodes = np.linspace(0, 1, lines + 1)
-        grid = np.meshgrid(*[nodes if i == axis else middles for i in range(len(bounds))], indexing="ij")
+        grid = np.meshgrid(
+            *[nodes if i == axis else middles for i in range(len(bounds))], indexing="ij"
+        )
         points = bounds[:, 0] + np.stack([g.ravel() for g in grid], 1) * length
         points[:, axis] = np.clip(points[:, axis], *bounds[axis])
         found = np.moveaxis(self._mask_at(points).reshape(grid[0].shape), axis, -1)
@@ -174,7 +194,11 @@ class Shape:
         with jax.enable_x64(True):
             slopes = np.array(jax.jit(jax.vmap(jax.grad(one)))(jnp.asarray(points)))
         size = np.linalg.norm(slopes, axis=1, keepdims=True)
-        fallback = self._seen(points[bad]) if (bad := ~(np.isfinite(size[:, 0]) & (size[:, 0] > 1e-12))).any() else None
+        fallback = (
+            self._seen(points[bad])
+            if (bad := ~(np.isfinite(size[:, 0]) & (size[:, 0] > 1e-12))).any()
+            else None
+        )
         slopes = slopes / np.where(bad[:, None], 1.0, size)
         if fallback is not None:
             slopes[bad] = fallback
@@ -196,12 +220,20 @@ class Shape:
         for direction in directions:
             total -= self._mask_at(points + radius * direction)[:, None] * direction
         rough = _unit(total)
-        across = np.linalg.svd(rough[:, None, :])[2][:, 1:]  # per point, the directions in which its surface extends
+        across = np.linalg.svd(rough[:, None, :])[2][
+            :, 1:
+        ]  # per point, the directions in which its surface extends
         rises = [
-            (self._height(points + radius * a, rough, radius) - self._height(points - radius * a, rough, radius)) / (2 * radius)
+            (
+                self._height(points + radius * a, rough, radius)
+                - self._height(points - radius * a, rough, radius)
+            )
+            / (2 * radius)
             for a in np.moveaxis(across, 1, 0)
         ]
-        return _unit(rough - sum(rise[:, None] * a for rise, a in zip(rises, np.moveaxis(across, 1, 0))))
+        return _unit(
+            rough - sum(rise[:, None] * a for rise, a in zip(rises, np.moveaxis(across, 1, 0)))
+        )
 
     def _height(self, points: np.ndarray, upward: np.ndarray, most: float) -> np.ndarray:
         """How far along `upward` the boundary is from each point, between -most and most."""
@@ -221,7 +253,9 @@ class Shape:
         if key is None:
             shift, parts = jnp.asarray(0.5, dtype), jnp.asarray(_evenly(count, len(others)), dtype)
         else:
-            drawn = jax.random.uniform(jax.random.fold_in(key, number), (1 + len(others), count), dtype)
+            drawn = jax.random.uniform(
+                jax.random.fold_in(key, number), (1 + len(others), count), dtype
+            )
             shift, parts = drawn[0, 0], drawn[1:]
         at = jnp.searchsorted(ends, (jnp.arange(count, dtype=dtype) + shift) / count)
         at = jnp.minimum(at, len(points) - 1)
@@ -253,7 +287,11 @@ def _evenly(count: int, dimension: int) -> np.ndarray:
 
 def _along_a_curve(points: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """An order in which neighbours stay close (Morton's), so that taking every k-th point covers the boundary evenly."""
-    cells = ((points - bounds[:, 0]) / (bounds[:, 1] - bounds[:, 0]) * 1023).astype(np.int64).clip(0, 1023)
+    cells = (
+        ((points - bounds[:, 0]) / (bounds[:, 1] - bounds[:, 0]) * 1023)
+        .astype(np.int64)
+        .clip(0, 1023)
+    )
     code = np.zeros(len(points), np.int64)
     for bit in range(min(10, 60 // points.shape[1])):
         for i in range(points.shape[1]):

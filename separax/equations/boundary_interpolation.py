@@ -73,7 +73,10 @@ def boundary_interpolant(
     rank = max(each[0].shape[1] for each in found)
     if not rank:  # functions that are zero everywhere
         return None
-    stacked = [np.stack([np.pad(s[i], ((0, 0), (0, rank - s[i].shape[1]))) for s in found]) for i in range(len(lines))]
+    stacked = [
+        np.stack([np.pad(s[i], ((0, 0), (0, rank - s[i].shape[1]))) for s in found])
+        for i in range(len(lines))
+    ]
     return KnownPart(box, periodic, [_shortened(line, each) for line, each in zip(lines, stacked)])
 
 
@@ -97,7 +100,10 @@ def _series(box: Box, lines: Sequence[Line], given: BoundaryData) -> FactorsByAx
         return [np.zeros((FUNCTIONS, 0)) for _ in lines]
     at, end = box.index(given.axis), box.ends(given.axis, given.side)[0]
     nodes = [np.array([end]) if i == at else line.nodes(FUNCTIONS) for i, line in enumerate(lines)]
-    shaped = {a: x.reshape([-1 if i == j else 1 for j in range(len(nodes))]) for i, (a, x) in enumerate(zip(box.axes, nodes))}
+    shaped = {
+        a: x.reshape([-1 if i == j else 1 for j in range(len(nodes))])
+        for i, (a, x) in enumerate(zip(box.axes, nodes))
+    }
     coordinates = {a: jax.ShapeDtypeStruct(x.shape, jnp.float64) for a, x in shaped.items()}
     shape = jax.eval_shape(given.value, coordinates).shape
     shape = (1,) * (len(lines) - len(shape)) + shape
@@ -106,7 +112,8 @@ def _series(box: Box, lines: Sequence[Line], given: BoundaryData) -> FactorsByAx
         return _by_reading(box, lines, given, {a: jnp.asarray(x) for a, x in shaped.items()})
     # an axis on which nothing depends is as good as a point
     few = {
-        a: x if i in depends or i == at else x.ravel()[:1].reshape([1] * len(lines)) for i, (a, x) in enumerate(shaped.items())
+        a: x if i in depends or i == at else x.ravel()[:1].reshape([1] * len(lines))
+        for i, (a, x) in enumerate(shaped.items())
     }
     values = np.asarray(jax.jit(given.value)(few), np.float64).reshape(
         [FUNCTIONS if i in depends else 1 for i in range(len(lines))]
@@ -117,18 +124,30 @@ def _series(box: Box, lines: Sequence[Line], given: BoundaryData) -> FactorsByAx
     found = [_constant(1) for _ in lines]
     if len(depends) < 2:
         series = values.reshape(-1, 1)
-        found[depends[0] if depends else at] = np.pad(series, ((0, FUNCTIONS - len(series)), (0, 0)))
+        found[depends[0] if depends else at] = np.pad(
+            series, ((0, FUNCTIONS - len(series)), (0, 0))
+        )
         return found
     matrix = np.squeeze(values)
-    rows, columns = np.any(matrix != 0, 1), np.any(matrix != 0, 0)  # a function that is not there must not come in by rounding
+    rows, columns = (
+        np.any(matrix != 0, 1),
+        np.any(matrix != 0, 0),
+    )  # a function that is not there must not come in by rounding
     left, sizes, right = np.linalg.svd(matrix[rows][:, columns], full_matrices=False)
     rank = int(np.sum(sizes > NOISE * np.max(sizes, initial=0.0)))
-    found = [np.zeros((FUNCTIONS, rank)) if i in depends else _constant(rank) for i in range(len(lines))]
-    found[depends[0]][rows], found[depends[1]][columns] = left[:, :rank] * sizes[:rank], right[:rank].T
+    found = [
+        np.zeros((FUNCTIONS, rank)) if i in depends else _constant(rank) for i in range(len(lines))
+    ]
+    found[depends[0]][rows], found[depends[1]][columns] = (
+        left[:, :rank] * sizes[:rank],
+        right[:rank].T,
+    )
     return found
 
 
-def _by_reading(box: Box, lines: Sequence[Line], given: BoundaryData, coordinates: Mapping[str, Array]) -> FactorsByAxis:
+def _by_reading(
+    box: Box, lines: Sequence[Line], given: BoundaryData, coordinates: Mapping[str, Array]
+) -> FactorsByAxis:
     """A function of three axes or more, by the products that its `jnp` code is made of."""
     assert given.value is not None  # zero depends on nothing
     products = separate(given.value, coordinates, dimension=len(lines))
@@ -155,7 +174,9 @@ def _check_finite(given: BoundaryData, values: np.ndarray) -> None:
         )
 
 
-def _faded(box: Box, lines: Sequence[Line], given: BoundaryData, axis: int, values: np.ndarray) -> np.ndarray:
+def _faded(
+    box: Box, lines: Sequence[Line], given: BoundaryData, axis: int, values: np.ndarray
+) -> np.ndarray:
     """The series through values along an axis (the first dimension), if they have come to an end: without what rounding has added."""
     line = lines[axis]
     found, degrees = line.fitted(values), line.degrees(FUNCTIONS)
@@ -177,10 +198,17 @@ def _faded(box: Box, lines: Sequence[Line], given: BoundaryData, axis: int, valu
 def _functionals(line: Line, places: Sequence[tuple[str, int]]) -> np.ndarray:
     """What each place (side, order) takes of a series: rows (places, FUNCTIONS)."""
     one, ends = np.eye(FUNCTIONS), {"-": line.lower, "+": line.upper}
-    return np.stack([(line.values(np.array([ends[s]]), FUNCTIONS) @ line.derivative(one, order))[0] for s, order in places])
+    return np.stack(
+        [
+            (line.values(np.array([ends[s]]), FUNCTIONS) @ line.derivative(one, order))[0]
+            for s, order in places
+        ]
+    )
 
 
-def _boolean_sum(box: Box, lines: Sequence[Line], given: Sequence[BoundaryData], data: Sequence[FactorsByAxis]) -> FactorsByAxis:
+def _boolean_sum(
+    box: Box, lines: Sequence[Line], given: Sequence[BoundaryData], data: Sequence[FactorsByAxis]
+) -> FactorsByAxis:
     total: FactorsByAxis = [np.zeros((FUNCTIONS, 0)) for _ in lines]
     for i, (axis, line) in enumerate(zip(box.axes, lines)):
         own = [(each, series) for each, series in zip(given, data) if each.axis == axis]
@@ -193,8 +221,15 @@ def _boolean_sum(box: Box, lines: Sequence[Line], given: Sequence[BoundaryData],
         parts = [total]
         for k, (_, series) in enumerate(own):
             has = takes[k] @ total[i]
-            parts.append([blends[:, k : k + 1] * series[i][:1] if j == i else s for j, s in enumerate(series)])
-            parts.append([-blends[:, k : k + 1] * has if j == i else s for j, s in enumerate(total)])
+            parts.append(
+                [
+                    blends[:, k : k + 1] * series[i][:1] if j == i else s
+                    for j, s in enumerate(series)
+                ]
+            )
+            parts.append(
+                [-blends[:, k : k + 1] * has if j == i else s for j, s in enumerate(total)]
+            )
         total = _compressed([np.concatenate(each, 1) for each in zip(*parts)])
     return total
 
@@ -204,20 +239,27 @@ def _joined(factors: FactorsByAxis) -> FactorsByAxis:
     for i in range(len(factors)):
         sizes = [np.maximum(np.linalg.norm(f, axis=0), TINY) for f in factors]
         units = [f / size for k, (f, size) in enumerate(zip(factors, sizes)) if k != i]
-        own = factors[i] * functools.reduce(operator.mul, (size for k, size in enumerate(sizes) if k != i), 1.0)
+        own = factors[i] * functools.reduce(
+            operator.mul, (size for k, size in enumerate(sizes) if k != i), 1.0
+        )
         kept: list[int] = []
         made: list[np.ndarray] = []
         for column in range(own.shape[1]):
             for n, other in enumerate(kept):
                 signs = [np.sign(u[:, column] @ u[:, other]) for u in units]
-                if all(np.linalg.norm(u[:, column] - s * u[:, other]) < SAME for u, s in zip(units, signs)):
+                if all(
+                    np.linalg.norm(u[:, column] - s * u[:, other]) < SAME
+                    for u, s in zip(units, signs)
+                ):
                     made[n] = made[n] + math.prod(signs) * own[:, column]
                     break
             else:
                 kept.append(column)
                 made.append(own[:, column])
         parts = iter(units)
-        factors = [np.stack(made, 1) if k == i else next(parts)[:, kept] for k in range(len(factors))]
+        factors = [
+            np.stack(made, 1) if k == i else next(parts)[:, kept] for k in range(len(factors))
+        ]
     return factors
 
 
@@ -255,13 +297,23 @@ def _compressed(factors: FactorsByAxis) -> FactorsByAxis:
 
 
 def _check_corners(
-    box: Box, lines: Sequence[Line], field: str, given: Sequence[BoundaryData], data: Sequence[FactorsByAxis]
+    box: Box,
+    lines: Sequence[Line],
+    field: str,
+    given: Sequence[BoundaryData],
+    data: Sequence[FactorsByAxis],
 ) -> None:
     """Refuses conditions that contradict each other."""
-    places = np.clip(np.random.default_rng(0).uniform(-0.1, 1.1, (len(lines), SAMPLES)), 0, 1)  # with some on the edges
-    known = [line.values(line.lower + line.length * at, FUNCTIONS) for line, at in zip(lines, places)]
+    places = np.clip(
+        np.random.default_rng(0).uniform(-0.1, 1.1, (len(lines), SAMPLES)), 0, 1
+    )  # with some on the edges
+    known = [
+        line.values(line.lower + line.length * at, FUNCTIONS) for line, at in zip(lines, places)
+    ]
 
-    def sampled(data: FactorsByAxis, changed: int, takes: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def sampled(
+        data: FactorsByAxis, changed: int, takes: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
         """Values at points of a face, where one axis' series are taken otherwise than at points."""
         each = [takes(s) if i == changed else known[i] @ s for i, s in enumerate(data)]
         return np.sum(functools.reduce(operator.mul, each), 1)
@@ -276,7 +328,11 @@ def _check_corners(
                 j = box.index(other.axis)
                 row = _functionals(lines[j], [(other.side, other.order)])[0]
                 both.append(sampled(series, j, lambda s, row=row: row @ s))
-                inside = sampled(series, j, lambda s, j=j, other=other: known[j] @ lines[j].derivative(s, other.order))
+                inside = sampled(
+                    series,
+                    j,
+                    lambda s, j=j, other=other: known[j] @ lines[j].derivative(s, other.order),
+                )
                 size = max(size, float(np.max(np.abs(inside), initial=0.0)))
             apart = float(np.max(np.abs(both[0] - both[1])))
             if apart > AGREE * max(size, *(float(np.max(np.abs(each))) for each in both)):

@@ -58,7 +58,9 @@ class Condition:
             finite(f"{self.name}: a coefficient", number)
         if self.where is not None and (self.hard or self.jump or self.points is not None):
             what = "built in" if self.hard else "periodic" if self.jump else "of scattered points"
-            raise InputError(f"{self.name}: where is for a part of faces, and this condition is {what}: leave one of the two out")
+            raise InputError(
+                f"{self.name}: where is for a part of faces, and this condition is {what}: leave one of the two out"
+            )
 
 
 def Initial(
@@ -136,7 +138,12 @@ def Periodic(
 
 
 def Data(
-    points: Any, values: Any, of: Callable[..., Field] | str | None = None, *, weight: float = 1.0, name: str = "data"
+    points: Any,
+    values: Any,
+    of: Callable[..., Field] | str | None = None,
+    *,
+    weight: float = 1.0,
+    name: str = "data",
 ) -> Condition:
     """Measured values at scattered points, shapes (n, axes) and (n,): for inverse problems, with `unknowns`."""
     return Condition(values, None, of, weight, name, points=points)

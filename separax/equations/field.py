@@ -44,7 +44,13 @@ class Field:
         part: Polynomial | None = NOTHING,
         varying: Varying = (),
     ):
-        self._source, self._terms, self._plain, self._derive, self._name = source, dict(terms), known, derive, name
+        self._source, self._terms, self._plain, self._derive, self._name = (
+            source,
+            dict(terms),
+            known,
+            derive,
+            name,
+        )
         self._part = part  # `known` as a polynomial of the unknowns; None: it is something else
         self._varying = varying
 
@@ -60,7 +66,8 @@ class Field:
     def _values(self) -> Array:
         if not self._terms and not self._varying:
             return jnp.broadcast_to(
-                jnp.asarray(0.0 if self._plain is None else self._plain, self._source.dtype), self._source.shape
+                jnp.asarray(0.0 if self._plain is None else self._plain, self._source.dtype),
+                self._source.shape,
             )
         if self._varying:  # only of a source that takes it
             values = self._source.weighed(self._terms, self._varying)  # pyright: ignore[reportAttributeAccessIssue]
@@ -131,12 +138,23 @@ class Field:
                 raise DerivativeError(
                     f"{self._name}.d({axis}={order}): there is no axis {axis!r}; the axes are {listed(axes)}.{nearest(axis, axes)}"
                 )
-            if not isinstance(order, numbers.Integral) or isinstance(order, bool) or not 0 <= order <= MAX_ORDER:
-                raise DerivativeError(f"{self._name}.d({axis}={order!r}): an order is a whole number from 0 to {MAX_ORDER}")
+            if (
+                not isinstance(order, numbers.Integral)
+                or isinstance(order, bool)
+                or not 0 <= order <= MAX_ORDER
+            ):
+                raise DerivativeError(
+                    f"{self._name}.d({axis}={order!r}): an order is a whole number from 0 to {MAX_ORDER}"
+                )
         shift = tuple(int(orders.get(axis, 0)) for axis in axes)
-        moved = {(c, tuple(map(operator.add, o, shift))): coefficient for (c, o), coefficient in self._terms.items()}
+        moved = {
+            (c, tuple(map(operator.add, o, shift))): coefficient
+            for (c, o), coefficient in self._terms.items()
+        }
         if too_high := [o for _, o in moved if max(o) > MAX_ORDER]:
-            raise DerivativeError(f"{self._name}: order {max(too_high[0])} along one axis is not available: at most {MAX_ORDER}")
+            raise DerivativeError(
+                f"{self._name}: order {max(too_high[0])} along one axis is not available: at most {MAX_ORDER}"
+            )
         out = Field(self._source, moved, name=self._name)
         if self._formal:
             return out
@@ -153,7 +171,14 @@ class Field:
             return self
         # the chain rule gives values alone; the product rule also the formula
         part = known._part if known._terms or known._varying else part
-        return out + Field(self._source, known._terms, known._plain, known._derive, part=part, varying=known._varying)
+        return out + Field(
+            self._source,
+            known._terms,
+            known._plain,
+            known._derive,
+            part=part,
+            varying=known._varying,
+        )
 
     # --- arithmetic --------------------------------------------------------------------------------------------
 
@@ -163,7 +188,11 @@ class Field:
             for key, coefficient in other._terms.items():
                 terms[key] = terms[key] + sign * coefficient if key in terms else sign * coefficient
             known, derive = _add_known(self, other, sign)
-            part = None if self._part is None or other._part is None else self._part + other._part.scaled(sign)
+            part = (
+                None
+                if self._part is None or other._part is None
+                else self._part + other._part.scaled(sign)
+            )
             varying = self._varying + _scaled(other._varying, sign)
             return Field(self._source, terms, known, derive, self._name, part, varying)
         if isinstance(other, numbers.Number) and other == 0:  # sum() starts from 0
@@ -191,7 +220,11 @@ class Field:
 
     def __mul__(self, other: Any) -> Field:
         if _is_scalar(other):
-            scale = float(other) if isinstance(other, numbers.Real) else jnp.asarray(other, self._source.dtype)
+            scale = (
+                float(other)
+                if isinstance(other, numbers.Real)
+                else jnp.asarray(other, self._source.dtype)
+            )
             inner = self._derive
             derive = None if inner is None else (lambda axis: inner(axis) * other)
             return Field(
@@ -208,7 +241,11 @@ class Field:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Field:
-        return self * (1.0 / other) if _is_scalar(other) else apply_to_values(operator.truediv, self, other)
+        return (
+            self * (1.0 / other)
+            if _is_scalar(other)
+            else apply_to_values(operator.truediv, self, other)
+        )
 
     def __rtruediv__(self, other: Any) -> Field:
         return apply_to_values(operator.truediv, other, self)
@@ -217,7 +254,13 @@ class Field:
         if isinstance(other, numbers.Real) and float(other).is_integer():
             # a whole power stays one: u**2.0 is then fine where u is negative
             power = int(other)  # pyright: ignore[reportArgumentType]
-            return self if power == 1 else _product(self, self) if power == 2 else apply_to_values(lambda v: v**power, self)
+            return (
+                self
+                if power == 1
+                else _product(self, self)
+                if power == 2
+                else apply_to_values(lambda v: v**power, self)
+            )
         return apply_to_values(operator.pow, self, other)
 
     def __rpow__(self, other: Any) -> Field:
@@ -234,7 +277,9 @@ class Field:
                  "divide": operator.truediv, "power": operator.pow, "negative": operator.neg}  # fmt: skip
         if ufunc.__name__ in plain:
             # arrays first become JAX arrays, so that Python asks the field again and not NumPy
-            return plain[ufunc.__name__](*(i if isinstance(i, Field) else jnp.asarray(i) for i in inputs))
+            return plain[ufunc.__name__](
+                *(i if isinstance(i, Field) else jnp.asarray(i) for i in inputs)
+            )
         if not hasattr(jnp, ufunc.__name__):
             return NotImplemented
         return apply_to_values(getattr(jnp, ufunc.__name__), *inputs)
@@ -274,12 +319,20 @@ def _scaled(varying: Varying, scale: Any) -> Varying:
     return tuple((array, {key: c * scale for key, c in terms.items()}) for array, terms in varying)
 
 
-def _add_known(a: Field, b: Field, sign: float) -> tuple[Array | None, Callable[[str], Field] | None]:
+def _add_known(
+    a: Field, b: Field, sign: float
+) -> tuple[Array | None, Callable[[str], Field] | None]:
     """The plain known part of a sum, and the derivatives of all that is not formal in it."""
     ours, theirs = a._derive, b._derive
     if b._formal:
         return a._plain, ours
-    known = a._plain if b._plain is None else sign * b._plain if a._plain is None else a._plain + sign * b._plain
+    known = (
+        a._plain
+        if b._plain is None
+        else sign * b._plain
+        if a._plain is None
+        else a._plain + sign * b._plain
+    )
     if a._formal:
         return known, None if theirs is None else (lambda axis: sign * theirs(axis))
     if ours is None or theirs is None:
@@ -297,22 +350,34 @@ def apply_to_values(function: Callable[..., Array], *operands: Any) -> Any:
     def partial(i: int) -> Callable[..., Array]:
         def slope(*values: Array) -> Array:
             at = jnp.broadcast_to(values[i], source.shape).astype(source.dtype)
-            return jax.jvp(lambda v: function(*values[:i], v, *values[i + 1 :]), (at,), (jnp.ones_like(at),))[1]
+            return jax.jvp(
+                lambda v: function(*values[:i], v, *values[i + 1 :]), (at,), (jnp.ones_like(at),)
+            )[1]
 
         return slope
 
     def derive(axis: str) -> Field:
-        slopes = [(apply_to_values(partial(i), *fields), field.d(**{axis: 1})) for i, field in enumerate(fields)]
+        slopes = [
+            (apply_to_values(partial(i), *fields), field.d(**{axis: 1}))
+            for i, field in enumerate(fields)
+        ]
         total = Field(source, {})
         for slope, along in slopes:
             if along._terms or not along._formal:
                 total = total + slope * along
         return total
 
-    values = function(*(f._values() if isinstance(o, Field) or np.ndim(o) else o for f, o in zip(fields, operands)))
+    values = function(
+        *(
+            f._values() if isinstance(o, Field) or np.ndim(o) else o
+            for f, o in zip(fields, operands)
+        )
+    )
     values = values.astype(source.dtype)
     known = [f._polynomial for f in fields]
-    plain = all(p is not None and not p.terms and not p.pairs for p in known)  # coordinates in, coordinates out
+    plain = all(
+        p is not None and not p.terms and not p.pairs for p in known
+    )  # coordinates in, coordinates out
     return Field(source, {}, values, derive, part=Polynomial(plain=values) if plain else None)
 
 
@@ -333,13 +398,19 @@ def _product(a: Field, b: Any) -> Any:
 def _times(a: Any, b: Any) -> Field | None:
     """a·b for a field `a` of derivatives of the unknowns, and of an array, or a field of known values, `b`; None if it is no such product, or its
     source would rather have values."""
-    if not isinstance(a, Field) or not (a._terms or a._varying) or not (isinstance(b, Field) or _is_array(b)):
+    if (
+        not isinstance(a, Field)
+        or not (a._terms or a._varying)
+        or not (isinstance(b, Field) or _is_array(b))
+    ):
         return None
     field = b if isinstance(b, Field) else _coefficient(a._source, b)
     plain, part, takes = field._plain, field._part, getattr(a._source, "takes", None)
     if takes is None or plain is None or part is None or field._terms or part.terms or part.pairs:
         return None
-    array = plain.reshape((1,) * (len(a._source.shape) - plain.ndim) + plain.shape).astype(a._source.dtype)
+    array = plain.reshape((1,) * (len(a._source.shape) - plain.ndim) + plain.shape).astype(
+        a._source.dtype
+    )
     if not takes(array.shape):
         return None
     varying = ((array, a._terms),) if a._terms else ()

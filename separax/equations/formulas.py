@@ -22,7 +22,9 @@ from .inputs import ValuesByDerivative
 from .problem import Problem
 from .tracing import Tracer, values_of
 
-Step = tuple[str, *tuple[Any, ...]]  # an operation and the places of its operands; ("constant", number)
+Step = tuple[
+    str, *tuple[Any, ...]
+]  # an operation and the places of its operands; ("constant", number)
 
 # by JAX's names for them; the viewer has the same list. What is true or false may come as 1 or 0.
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -36,8 +38,18 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "and": jnp.logical_and, "or": jnp.logical_or, "not": jnp.logical_not,
     "select_n": lambda which, no, yes: jnp.where(which != 0, yes, no),
 }  # fmt: skip
-SAME = ("broadcast_in_dim", "convert_element_type", "copy", "stop_gradient")  # at one point, what goes in comes out
-CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
+SAME = (
+    "broadcast_in_dim",
+    "convert_element_type",
+    "copy",
+    "stop_gradient",
+)  # at one point, what goes in comes out
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+}
 
 
 @dataclass(frozen=True)
@@ -57,18 +69,32 @@ class Formula:
                 continue
             operands = [places[i] for i in at]
             of_fields = any(isinstance(o, Field) for o in operands)
-            places.append(apply_to_values(OPERATIONS[name], *operands) if of_fields else OPERATIONS[name](*operands))
+            places.append(
+                apply_to_values(OPERATIONS[name], *operands)
+                if of_fields
+                else OPERATIONS[name](*operands)
+            )
         return places[self.result]
 
     def plain(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        inputs = [each if isinstance(each, str) else [each[0], list(each[1])] for each in self.inputs]
-        return {"inputs": inputs, "steps": [list(step) for step in self.steps], "result": self.result}
+        inputs = [
+            each if isinstance(each, str) else [each[0], list(each[1])] for each in self.inputs
+        ]
+        return {
+            "inputs": inputs,
+            "steps": [list(step) for step in self.steps],
+            "result": self.result,
+        }
 
     @staticmethod
     def read(kept: Mapping[str, Any]) -> Formula:
-        inputs = tuple(each if isinstance(each, str) else (each[0], tuple(each[1])) for each in kept["inputs"])
-        return Formula(inputs, tuple((str(name), *at) for name, *at in kept["steps"]), kept["result"])
+        inputs = tuple(
+            each if isinstance(each, str) else (each[0], tuple(each[1])) for each in kept["inputs"]
+        )
+        return Formula(
+            inputs, tuple((str(name), *at) for name, *at in kept["steps"]), kept["result"]
+        )
 
 
 def formula_of(problem: Problem, name: str, unknowns: Mapping[str, Any]) -> Formula | None:
@@ -83,7 +109,9 @@ def formula_of(problem: Problem, name: str, unknowns: Mapping[str, Any]) -> Form
 def _traced(problem: Problem, name: str, unknowns: Mapping[str, Array]) -> Formula | None:
     def run(source: Any, coordinates: Mapping[str, Array]) -> Array:
         given = {**problem.field_map(source), **coordinates, **unknowns}
-        found = call(problem.derived[name], problem._derived_arguments[name], given, f"derived[{name!r}]")
+        found = call(
+            problem.derived[name], problem._derived_arguments[name], given, f"derived[{name!r}]"
+        )
         return values_of(found, source.shape, f"derived[{name!r}]")
 
     axes = problem.box.axes
@@ -94,7 +122,9 @@ def _traced(problem: Problem, name: str, unknowns: Mapping[str, Array]) -> Formu
     jax.eval_shape(lambda c: run(tracer, c), point)
     keys = sorted(tracer.needs)
     values = [jax.ShapeDtypeStruct(one, jnp.float64) for _ in keys]
-    traced = jax.make_jaxpr(lambda v, c: run(ValuesByDerivative(axes, one, dict(zip(keys, v))), c))(values, point)
+    traced = jax.make_jaxpr(lambda v, c: run(ValuesByDerivative(axes, one, dict(zip(keys, v))), c))(
+        values, point
+    )
     inputs = (*keys, *sorted(point))  # as JAX orders what it traces
     steps: list[Step] = []
     result = _flattened(traced.jaxpr, traced.consts, list(range(len(inputs))), len(inputs), steps)
@@ -104,7 +134,9 @@ def _traced(problem: Problem, name: str, unknowns: Mapping[str, Array]) -> Formu
     return found if _agrees(found, problem, run) else None
 
 
-def _flattened(jaxpr: Any, constants: Sequence[Any], inputs: Sequence[int], first: int, steps: list[Step]) -> list[int] | None:
+def _flattened(
+    jaxpr: Any, constants: Sequence[Any], inputs: Sequence[int], first: int, steps: list[Step]
+) -> list[int] | None:
     """Adds the steps of a traced function; returns the places of its results, None if one of its steps has no name here."""
     places: dict[Any, int] = dict(zip(jaxpr.invars, inputs))
 
@@ -114,7 +146,11 @@ def _flattened(jaxpr: Any, constants: Sequence[Any], inputs: Sequence[int], firs
 
     def constant(value: Any) -> int | None:
         plain = np.asarray(value)
-        return add("constant", float(plain.reshape(()))) if plain.size == 1 and np.isfinite(plain).all() else None
+        return (
+            add("constant", float(plain.reshape(())))
+            if plain.size == 1 and np.isfinite(plain).all()
+            else None
+        )
 
     for variable, value in zip(jaxpr.constvars, constants):
         if (at := constant(value)) is None:
@@ -148,10 +184,21 @@ def _flattened(jaxpr: Any, constants: Sequence[Any], inputs: Sequence[int], firs
 def _pruned(found: Formula) -> Formula:
     """Without the inputs that no step asks for."""
     used = {found.result, *(i for name, *at in found.steps if name != "constant" for i in at)}
-    kept = [i for i in range(len(found.inputs) + len(found.steps)) if i >= len(found.inputs) or i in used]
+    kept = [
+        i
+        for i in range(len(found.inputs) + len(found.steps))
+        if i >= len(found.inputs) or i in used
+    ]
     new = {old: i for i, old in enumerate(kept)}
-    steps = (step if step[0] == "constant" else (step[0], *(new[i] for i in step[1:])) for step in found.steps)
-    return Formula(tuple(found.inputs[i] for i in kept if i < len(found.inputs)), tuple(steps), new[found.result])
+    steps = (
+        step if step[0] == "constant" else (step[0], *(new[i] for i in step[1:]))
+        for step in found.steps
+    )
+    return Formula(
+        tuple(found.inputs[i] for i in kept if i < len(found.inputs)),
+        tuple(steps),
+        new[found.result],
+    )
 
 
 def _agrees(found: Formula, problem: Problem, run: Callable[..., Array]) -> bool:
@@ -160,8 +207,15 @@ def _agrees(found: Formula, problem: Problem, run: Callable[..., Array]) -> bool
     _, shapes, _ = problem._example()
     shape = tuple(range(2, 2 + len(shapes)))
     draw = np.random.default_rng(0)
-    coordinates = {axis: jnp.asarray(draw.uniform(*problem.box[axis], like.shape)) for axis, like in shapes.items()}
-    each = {key: jnp.asarray(draw.normal(size=shape)) for key in found.inputs if not isinstance(key, str)}
+    coordinates = {
+        axis: jnp.asarray(draw.uniform(*problem.box[axis], like.shape))
+        for axis, like in shapes.items()
+    }
+    each = {
+        key: jnp.asarray(draw.normal(size=shape))
+        for key in found.inputs
+        if not isinstance(key, str)
+    }
     true = run(ValuesByDerivative(problem.box.axes, shape, each), coordinates)
     ours = found([coordinates[key] if isinstance(key, str) else each[key] for key in found.inputs])
     return np.allclose(np.broadcast_to(ours, shape), true, rtol=1e-9, atol=1e-12, equal_nan=True)

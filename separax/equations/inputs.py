@@ -34,11 +34,16 @@ class ValuesByDerivative:
         self.axes, self.shape, self.dtype, self.each = axes, shape, jnp.float64, each
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
-        parts = (self.each[key] if isinstance(c, float) and c == 1 else c * self.each[key] for key, c in terms.items())
+        parts = (
+            self.each[key] if isinstance(c, float) and c == 1 else c * self.each[key]
+            for key, c in terms.items()
+        )
         return functools.reduce(operator.add, parts)
 
 
-ExtraInputs = Mapping[str, Array]  # what a loss is told besides: START, and values of conditions by their number in `values_name`
+ExtraInputs = Mapping[
+    str, Array
+]  # what a loss is told besides: START, and values of conditions by their number in `values_name`
 START = "start"  # the instant at which the local time of a window is the first
 
 

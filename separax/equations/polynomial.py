@@ -24,19 +24,31 @@ class Polynomial:
     plain: Any = None  # an array that broadcasts to the lattice; None: nothing
 
     def __add__(self, other: Polynomial) -> Polynomial:
-        plain = other.plain if self.plain is None else self.plain if other.plain is None else self.plain + other.plain
+        plain = (
+            other.plain
+            if self.plain is None
+            else self.plain
+            if other.plain is None
+            else self.plain + other.plain
+        )
         return Polynomial(_sum(self.terms, other.terms), _sum(self.pairs, other.pairs), plain)
 
     def scaled(self, scale: Any) -> Polynomial:
         def each(some: Mapping[Any, Any]) -> dict[Any, Any]:
             return {k: c * scale for k, c in some.items()}
 
-        return Polynomial(each(self.terms), each(self.pairs), None if self.plain is None else self.plain * scale)
+        return Polynomial(
+            each(self.terms), each(self.pairs), None if self.plain is None else self.plain * scale
+        )
 
     def times(self, other: Polynomial) -> Polynomial | None:
         """The product, if it is of degree two and its constants are numbers: an array times a field is neither."""
         if not self.terms and not self.pairs and not other.terms and not other.pairs:
-            return Polynomial(plain=None if self.plain is None or other.plain is None else self.plain * other.plain)
+            return Polynomial(
+                plain=None
+                if self.plain is None or other.plain is None
+                else self.plain * other.plain
+            )
         if self.pairs or other.pairs or np.ndim(self.plain) or np.ndim(other.plain):
             return None
         out = Polynomial()

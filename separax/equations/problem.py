@@ -59,26 +59,40 @@ class Problem:
         equation: str | None = None,
     ):
         if not isinstance(box, Box):
-            raise InputError(f"Problem: box must be a Box, got {box!r}: write Box(t=(0, 1), x=(-1, 1))")
+            raise InputError(
+                f"Problem: box must be a Box, got {box!r}: write Box(t=(0, 1), x=(-1, 1))"
+            )
         several = isinstance(residual, Mapping)
-        functions = {f"residual[{k!r}]": f for k, f in residual.items()} if several else {"residual": residual}
+        functions = (
+            {f"residual[{k!r}]": f for k, f in residual.items()}
+            if several
+            else {"residual": residual}
+        )
         for which, function in functions.items():
             if not callable(function):
-                raise InputError(f"Problem: {which} must be a function of the fields and coordinates, got {function!r}")
+                raise InputError(
+                    f"Problem: {which} must be a function of the fields and coordinates, got {function!r}"
+                )
         self.box, self.residual = box, residual
         if not isinstance(fields, (str, Sequence)):
-            raise InputError(f"Problem: fields must be names, got {fields!r}: write fields=('u', 'v')")
+            raise InputError(
+                f"Problem: fields must be names, got {fields!r}: write fields=('u', 'v')"
+            )
         if not isinstance(unknowns or {}, Mapping):
             raise InputError(
                 f"Problem: unknowns must be a dict of first guesses, got {unknowns!r}: write unknowns={{'kappa': 1.0}}"
             )
         self.shape = None if inside is None else Shape(inside, box)
         self.fields = (fields,) if isinstance(fields, str) else tuple(fields)
-        self.unknowns = {k: finite(f"Problem: unknowns[{k!r}]", v) for k, v in (unknowns or {}).items()}
+        self.unknowns = {
+            k: finite(f"Problem: unknowns[{k!r}]", v) for k, v in (unknowns or {}).items()
+        }
         self.reference, self.derived, self.equation = reference, dict(derived or {}), equation
         self.name = name or getattr(residual, "__name__", "problem").strip("<>")
         self._check_names()
-        self._functions = {which: (f, parameters(f, self._pool, which)) for which, f in functions.items()}
+        self._functions = {
+            which: (f, parameters(f, self._pool, which)) for which, f in functions.items()
+        }
         if isinstance(conditions, Condition):
             conditions = (conditions,)
         if isinstance(conditions, str) or not isinstance(conditions, Sequence):
@@ -95,7 +109,12 @@ class Problem:
         self._check_derived()
         resolver = Resolver(self)
         built = built_in(resolver)
-        self.periodic, self.walls, self.given, self.lift = built.periodic, built.walls, built.given, built.lift
+        self.periodic, self.walls, self.given, self.lift = (
+            built.periodic,
+            built.walls,
+            built.given,
+            built.lift,
+        )
         self.terms = resolver.terms()
         self._check_used()
         self._check_reference()
@@ -104,7 +123,11 @@ class Problem:
 
     @property
     def _pool(self) -> dict[str, tuple[str, ...]]:
-        return {"field": self.fields, "coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)}
+        return {
+            "field": self.fields,
+            "coordinate": self.box.axes,
+            "unknown coefficient": tuple(self.unknowns),
+        }
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,14 +136,20 @@ class Problem:
 
     def _check_names(self) -> None:
         if not self.fields:
-            raise InputError("Problem: fields is empty: name at least one unknown function, fields=('u',)")
+            raise InputError(
+                "Problem: fields is empty: name at least one unknown function, fields=('u',)"
+            )
         seen: dict[str, str] = {}
         for kind, names in {**self._pool, "derived quantity": tuple(self.derived)}.items():
             for name in names:
                 if not isinstance(name, str) or not name.isidentifier():
-                    raise InputError(f"Problem: {name!r} cannot name a {kind}: write a plain word such as 'u'")
+                    raise InputError(
+                        f"Problem: {name!r} cannot name a {kind}: write a plain word such as 'u'"
+                    )
                 if name in seen:
-                    raise InputError(f"Problem: {name!r} names both a {seen[name]} and a {kind}: rename one of them")
+                    raise InputError(
+                        f"Problem: {name!r} names both a {seen[name]} and a {kind}: rename one of them"
+                    )
                 seen[name] = kind
 
     def _check_used(self) -> None:
@@ -136,7 +165,9 @@ class Problem:
         seen: list[str] = []
 
         def run(c: Any, k: Any) -> list[Any]:
-            values = [values_of(e, tracer.shape, n) for n, e in self.expressions(tracer, c, k).items()]
+            values = [
+                values_of(e, tracer.shape, n) for n, e in self.expressions(tracer, c, k).items()
+            ]
             fields = self.field_map(tracer)
             for term in self.terms:
                 values += [values_of(term.operator(fields, c, k), tracer.shape, term.name)]
@@ -145,15 +176,21 @@ class Problem:
             values += [given.value(c) for given in self.given if given.value is not None]
             return [*values, *([] if self.shape is None else [self.shape.mask(c)])]
 
-        tracer.note = lambda terms: seen.append(repr(sorted((key, str(c)) for key, c in terms.items())))
+        tracer.note = lambda terms: seen.append(
+            repr(sorted((key, str(c)) for key, c in terms.items()))
+        )
         with jax.enable_x64(True):  # the same whatever the caller's precision is
             closed = jax.make_jaxpr(run)(coordinates, unknowns)
         text = str(closed.jaxpr) + "".join(seen)
-        text += "".join(hashlib.sha256(np.asarray(c, np.float64).tobytes()).hexdigest() for c in closed.consts)
+        text += "".join(
+            hashlib.sha256(np.asarray(c, np.float64).tobytes()).hexdigest() for c in closed.consts
+        )
         for term in self.terms:
             arrays = [] if term.fixed is None else [*term.fixed.coordinates, term.value({}, {})]
             text += f"{term.name} {term.axis} {term.sides} {term.boundary} {term.condition.weight} {term.condition.mix} {term.condition.jump}"
-            text += "".join(hashlib.sha256(np.asarray(a, np.float64).tobytes()).hexdigest() for a in arrays)
+            text += "".join(
+                hashlib.sha256(np.asarray(a, np.float64).tobytes()).hexdigest() for a in arrays
+            )
         text += "".join(f"{g.component} {g.place}" for g in self.given if g.value is not None)
         text += f"{self.box} {self.periodic} {self.walls} {self.unknowns}"
         return hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
@@ -161,7 +198,9 @@ class Problem:
     def field_map(self, source: Any) -> dict[str, Field]:
         """The fields by name, reading their values from `source`."""
         zero = (0,) * self.box.dimension
-        return {name: Field(source, {(i, zero): 1.0}, name=name) for i, name in enumerate(self.fields)}
+        return {
+            name: Field(source, {(i, zero): 1.0}, name=name) for i, name in enumerate(self.fields)
+        }
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -169,7 +208,10 @@ class Problem:
         return (*self.fields, *self.derived)
 
     def quantities(
-        self, fields: Mapping[str, Any], coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
+        self,
+        fields: Mapping[str, Any],
+        coordinates: Mapping[str, Array],
+        unknowns: Mapping[str, Array],
     ) -> dict[str, Any]:
         """The fields and what is derived from them."""
         found = dict(fields)
@@ -185,29 +227,43 @@ class Problem:
                     f"Problem: derived[{name!r}] must be a function of the fields, got {function!r}: write {name}=lambda"
                     f" {self.fields[0]}: {self.fields[0]}.{self.box.axes[-1]}"
                 )
-        self._derived_arguments = {k: parameters(f, self._pool, f"derived[{k!r}]") for k, f in self.derived.items()}
+        self._derived_arguments = {
+            k: parameters(f, self._pool, f"derived[{k!r}]") for k, f in self.derived.items()
+        }
         tracer, coordinates, unknowns = self._example()
 
         def run(c: Any, k: Any) -> list[Array]:
             found = self.quantities(self.field_map(tracer), c, k)
-            return [values_of(found[name], tracer.shape, f"derived[{name!r}]") for name in self.derived]
+            return [
+                values_of(found[name], tracer.shape, f"derived[{name!r}]") for name in self.derived
+            ]
 
         jax.eval_shape(run, coordinates, unknowns)
 
-    def expressions(self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]) -> dict[str, Any]:
+    def expressions(
+        self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
+    ) -> dict[str, Any]:
         """The residuals by name, as the user's function returns them: fields, or arrays of the source's shape."""
         given = {**self.field_map(source), **coordinates, **unknowns}
         found = [call(f, names, given, which) for which, (f, names) in self._functions.items()]
-        return by_name(dict(zip(self.residual, found)) if isinstance(self.residual, Mapping) else found[0])
+        return by_name(
+            dict(zip(self.residual, found)) if isinstance(self.residual, Mapping) else found[0]
+        )
 
     def _example(self) -> tuple[Tracer, dict[str, Any], dict[str, Any]]:
         """A lattice of a different length along each axis, to run functions on without computing anything."""
         shape = tuple(range(2, 2 + self.box.dimension))
         lattice = {
-            a: jax.ShapeDtypeStruct(tuple(n if i == j else 1 for j in range(len(shape))), jnp.float32)
+            a: jax.ShapeDtypeStruct(
+                tuple(n if i == j else 1 for j in range(len(shape))), jnp.float32
+            )
             for i, (a, n) in enumerate(zip(self.box.axes, shape))
         }
-        return Tracer(self.box.axes, shape), lattice, {k: jax.ShapeDtypeStruct((), jnp.float32) for k in self.unknowns}
+        return (
+            Tracer(self.box.axes, shape),
+            lattice,
+            {k: jax.ShapeDtypeStruct((), jnp.float32) for k in self.unknowns},
+        )
 
     def _trace_residual(self) -> None:
         tracer, coordinates, unknowns = self._example()
@@ -219,26 +275,36 @@ class Problem:
             found = self.expressions(tracer, c, k)
             names.extend(found)
             multiplied.update(tracer.merged)
-            multiplied.update(frozenset(r._terms) for r in found.values() if isinstance(r, Field) and r._terms and not r.linear)
+            multiplied.update(
+                frozenset(r._terms)
+                for r in found.values()
+                if isinstance(r, Field) and r._terms and not r.linear
+            )
             return {name: values_of(r, tracer.shape, name) for name, r in found.items()}
 
         jax.eval_shape(values, coordinates, unknowns)
         self.residuals: tuple[str, ...] = tuple(names)
         self.needs, self.asked = tracer.needs, tuple(tracer.asked)
-        self.multiplied = frozenset(multiplied)  # the merges that residuals which are not linear are made of
+        self.multiplied = frozenset(
+            multiplied
+        )  # the merges that residuals which are not linear are made of
         if not self.needs:
             raise InputError(
                 f"residual depends on no field; it must be an expression of {listed(self.fields)} that is zero where the equation holds"
             )
 
     def _check_reference(self) -> None:
-        if self.reference is None or getattr(self.reference, "lazy", False):  # computed when it is first asked for
+        if self.reference is None or getattr(
+            self.reference, "lazy", False
+        ):  # computed when it is first asked for
             return
         _, coordinates, _ = self._example()
         shape = tuple(range(2, 2 + self.box.dimension))
         jax.eval_shape(lambda c: self.reference_values(c, shape, self.reference), coordinates)
 
-    def reference_values(self, coordinates: Mapping[str, Array], shape: tuple[int, ...], reference: Any) -> dict[str, Array]:
+    def reference_values(
+        self, coordinates: Mapping[str, Array], shape: tuple[int, ...], reference: Any
+    ) -> dict[str, Array]:
         """A reference (a function or a dict of them) by field name, at coordinates that broadcast to `shape`."""
 
         def one(function: Any, argument: str) -> Any:
@@ -246,7 +312,12 @@ class Problem:
                 raise InputError(
                     f"{argument} must be a function of the coordinates, got {function!r}: write reference=lambda x: …"
                 )
-            return call(function, parameters(function, {"coordinate": self.box.axes}, argument), coordinates, argument)
+            return call(
+                function,
+                parameters(function, {"coordinate": self.box.axes}, argument),
+                coordinates,
+                argument,
+            )
 
         if isinstance(reference, Mapping):
             found = {k: one(f, f"reference[{k!r}]") for k, f in reference.items()}
@@ -263,7 +334,10 @@ class Problem:
                 raise InputError(
                     f"reference: {k!r} is not a field; the fields are {listed(self.outputs)}.{nearest(k, self.outputs)}"
                 )
-        return {k: jnp.broadcast_to(fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape) for k, v in found.items()}
+        return {
+            k: jnp.broadcast_to(fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape)
+            for k, v in found.items()
+        }
 
     def no_reference(self) -> str:
         """Why there is nothing to measure errors against, and what to do."""
@@ -272,7 +346,12 @@ class Problem:
     def during(self, start: float, end: float) -> Problem:
         """The same problem on a part of the interval of time; its terms stay those of the whole."""
         part = copy.copy(self)
-        part.box = Box(**{axis: (float(start), float(end)) if axis == "t" else self.box[axis] for axis in self.box.axes})
+        part.box = Box(
+            **{
+                axis: (float(start), float(end)) if axis == "t" else self.box[axis]
+                for axis in self.box.axes
+            }
+        )
         part.shape = None if self.shape is None else self.shape.along(part.box)
         return part
 

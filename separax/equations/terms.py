@@ -30,27 +30,42 @@ class Term:
 
     condition: Condition
     name: str
-    axis: str | None  # the axis whose faces this is on; None: scattered points, of data or on the boundary of a shape
+    axis: (
+        str | None
+    )  # the axis whose faces this is on; None: scattered points, of data or on the boundary of a shape
     sides: str
     operator: Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], Field]
     value: Callable[[Mapping[str, Array], Mapping[str, Array]], Array | np.ndarray]
     fixed: Lattice | Points | None  # where the values of an array lie
     needs: frozenset[Key] = field(default=frozenset())
     boundary: bool = False
-    where: Callable[[Mapping[str, Array]], Array] | None = None  # true on the part of its place that counts
+    where: Callable[[Mapping[str, Array]], Array] | None = (
+        None  # true on the part of its place that counts
+    )
 
 
 class Resolver:
     """Reads the conditions of a problem, and turns those that are not built into the network into what a loss adds up."""
 
     def __init__(self, problem: Problem):
-        self.box, self.fields, self.unknowns, self.conditions = problem.box, problem.fields, problem.unknowns, problem.conditions
+        self.box, self.fields, self.unknowns, self.conditions = (
+            problem.box,
+            problem.fields,
+            problem.unknowns,
+            problem.conditions,
+        )
         self.shape, self.residuals = problem.shape, problem.residuals
-        self._pool, self._example, self.field_map = problem._pool, problem._example, problem.field_map
+        self._pool, self._example, self.field_map = (
+            problem._pool,
+            problem._example,
+            problem.field_map,
+        )
 
     def _on_boundary(self, condition: Condition) -> bool:
         """Whether a condition is on the boundary of a shape: all of it, or among other faces."""
-        named = condition.on == BOUNDARY or (isinstance(condition.on, (list, tuple)) and BOUNDARY in condition.on)
+        named = condition.on == BOUNDARY or (
+            isinstance(condition.on, (list, tuple)) and BOUNDARY in condition.on
+        )
         if named and self.shape is None:
             raise InputError(
                 f"{condition.name}: on={BOUNDARY!r} is the boundary of a shape, but this problem fills its box: name faces, e.g."
@@ -66,7 +81,9 @@ class Resolver:
         curved = () if self.shape is None else self.shape.axes
         if condition.on is None:
             if not self.box.space:
-                raise InputError(f"{condition.name}: {self.box!r} has no axis but t; say where, on='t-'")
+                raise InputError(
+                    f"{condition.name}: {self.box!r} has no axis but t; say where, on='t-'"
+                )
             flat = [axis for axis in self.box.space if axis not in curved]
             if not flat and condition.jump:
                 raise InputError(
@@ -74,7 +91,11 @@ class Resolver:
                 )
             return self.box.faces(flat)
         if self._on_boundary(condition):
-            left = [] if isinstance(condition.on, str) else [name for name in condition.on if name != BOUNDARY]
+            left = (
+                []
+                if isinstance(condition.on, str)
+                else [name for name in condition.on if name != BOUNDARY]
+            )
             return self.box.faces(left, f"{condition.name}: on")
         if condition.on == "t-" and "t" not in self.box.axes:
             raise InputError(
@@ -124,7 +145,9 @@ class Resolver:
 
         def run(c, k):
             result = operator(self.field_map(tracer), c, k)
-            plain.append(dict(result._terms) if isinstance(result, Field) and result._formal else None)
+            plain.append(
+                dict(result._terms) if isinstance(result, Field) and result._formal else None
+            )
             values_of(result, tracer.shape, f"{condition.name}: of")
             if axis is not None and (condition.mix[1] or condition.jump):
                 if not condition.mix[0] and not condition.jump:
@@ -138,7 +161,9 @@ class Resolver:
 
         jax.eval_shape(run, coordinates, unknowns)
         if not tracer.needs:
-            raise InputError(f"{condition.name}: of depends on no field; write an expression of {listed(self.fields)}")
+            raise InputError(
+                f"{condition.name}: of depends on no field; write an expression of {listed(self.fields)}"
+            )
         return frozenset(tracer.needs), plain[0]
 
     def terms(self) -> tuple[Term, ...]:
@@ -155,7 +180,9 @@ class Resolver:
             if condition.points is not None:
                 needs, _ = self._trace_operator(condition, operator, None)
                 if condition.jump or condition.mix[1]:
-                    raise InputError(f"{name}: scattered points have no faces: write Data(points, values, of=lambda u: u.x)")
+                    raise InputError(
+                        f"{name}: scattered points have no faces: write Data(points, values, of=lambda u: u.x)"
+                    )
                 points = Points.of(self.box, condition.points, f"{name}: points")
                 if not points.shape[0]:
                     raise InputError(f"{name}: points is empty: give at least one")
@@ -165,14 +192,20 @@ class Resolver:
                 try:
                     values = np.asarray(condition.value, dtype=float)
                 except (TypeError, ValueError):
-                    raise InputError(f"{name}: values must be numbers, got {condition.value!r}") from None
+                    raise InputError(
+                        f"{name}: values must be numbers, got {condition.value!r}"
+                    ) from None
                 if not np.all(np.isfinite(values)):
                     raise InputError(f"{name}: values holds numbers that are not finite")
                 if values.shape != points.shape:
                     raise InputError(
                         f"{name}: {points.shape[0]} points but values of shape {values.shape}: give one number per point, shape ({points.shape[0]},)"
                     )
-                found.append(Term(condition, name, None, "", operator, lambda c, k, v=values: v, points, needs))
+                found.append(
+                    Term(
+                        condition, name, None, "", operator, lambda c, k, v=values: v, points, needs
+                    )
+                )
                 continue
             faces = self._faces(condition)
             where = self._where(condition, name, faces)
@@ -183,16 +216,22 @@ class Resolver:
                     check_both(name, axis, sides)
                 needs, _ = self._trace_operator(condition, operator, axis)
                 value, fixed = self._value(replace(condition, name=name), faces, axis, sides)
-                found.append(Term(condition, name, axis, sides, operator, value, fixed, needs, where=where))
+                found.append(
+                    Term(condition, name, axis, sides, operator, value, fixed, needs, where=where)
+                )
         return tuple(found)
 
-    def _where(self, condition: Condition, name: str, faces: Mapping[str, str]) -> Callable[[Mapping[str, Array]], Array] | None:
+    def _where(
+        self, condition: Condition, name: str, faces: Mapping[str, str]
+    ) -> Callable[[Mapping[str, Array]], Array] | None:
         """The function that tells which part of its faces a condition is on; refused if that is none."""
         if condition.where is None:
             return None
         where, argument = condition.where, f"{name}: where"
         if not callable(where):
-            raise InputError(f"{argument} must be a function of coordinates, got {where!r}: write where=lambda x, y: x > 0")
+            raise InputError(
+                f"{argument} must be a function of coordinates, got {where!r}: write where=lambda x, y: x > 0"
+            )
         names = parameters(where, {"coordinate": self.box.axes}, argument)
 
         def evaluate(c: Mapping[str, Any]) -> Array:
@@ -207,29 +246,44 @@ class Resolver:
                 )
             seen.append(bool(jnp.any(found)))
         if not any(seen):
-            places = [*(["the boundary"] if self._on_boundary(condition) else []), *(a + s for a, s in faces.items())]
-            raise InputError(f"{argument} is true nowhere on {listed(places)}: check it and the box")
+            places = [
+                *(["the boundary"] if self._on_boundary(condition) else []),
+                *(a + s for a, s in faces.items()),
+            ]
+            raise InputError(
+                f"{argument} is true nowhere on {listed(places)}: check it and the box"
+            )
         return evaluate
 
     def _samples(self, faces: Mapping[str, str], boundary: bool) -> Iterator[dict[str, Array]]:
         """Coordinates on every face, and on the boundary of the shape."""
         line = {axis: jnp.linspace(*self.box[axis], ALONG) for axis in self.box.axes}
         for axis, sides in faces.items():
-            ends = [jnp.asarray(self.box.ends(axis, sides)) if a == axis else line[a] for a in self.box.axes]
+            ends = [
+                jnp.asarray(self.box.ends(axis, sides)) if a == axis else line[a]
+                for a in self.box.axes
+            ]
             yield dict(zip(self.box.axes, jnp.meshgrid(*ends, indexing="ij", sparse=True)))
         if boundary and self.shape is not None:
             points = self.shape.boundary()[0]
             own = {axis: jnp.asarray(points[:, i]) for i, axis in enumerate(self.shape.axes)}
-            yield {axis: own.get(axis, jnp.resize(line[axis], (len(points),))) for axis in self.box.axes}
+            yield {
+                axis: own.get(axis, jnp.resize(line[axis], (len(points),)))
+                for axis in self.box.axes
+            }
 
     def _check_inside_shape(self, points: Points, argument: str) -> None:
         if self.shape is None:
             return
         outside = int(np.sum(~np.asarray(self.shape.mask(points.arrays()))))
         if outside:
-            raise InputError(f"{argument}: {outside} of {points.shape[0]} points are outside the shape: leave them out")
+            raise InputError(
+                f"{argument}: {outside} of {points.shape[0]} points are outside the shape: leave them out"
+            )
 
-    def _boundary_term(self, condition: Condition, name: str, operator: Callable[..., Field]) -> Term:
+    def _boundary_term(
+        self, condition: Condition, name: str, operator: Callable[..., Field]
+    ) -> Term:
         assert self.shape is not None  # only then is there a boundary
         needs: frozenset[Key] = frozenset()
         for axis in self.shape.axes if condition.mix[1] else [None]:
@@ -241,8 +295,22 @@ class Resolver:
                     f"{argument} is an array, but the boundary of a shape has no lattice: write a function of coordinates, or Data(points, values)"
                 )
             number = finite(argument, value)
-            return Term(condition, name, None, "", operator, lambda c, k: jnp.asarray(number), None, needs, True)
-        names = parameters(value, {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)}, argument)
+            return Term(
+                condition,
+                name,
+                None,
+                "",
+                operator,
+                lambda c, k: jnp.asarray(number),
+                None,
+                needs,
+                True,
+            )
+        names = parameters(
+            value,
+            {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)},
+            argument,
+        )
 
         def evaluate(c: Any, k: Any) -> Array:
             return as_array(call(value, names, {**c, **k}, argument), argument)
@@ -256,7 +324,11 @@ class Resolver:
     ) -> tuple[Callable[..., Array], Lattice | None]:
         value, name = condition.value, f"{condition.name}: value"
         if callable(value):
-            names = parameters(value, {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)}, name)
+            names = parameters(
+                value,
+                {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)},
+                name,
+            )
             tracer, coordinates, unknowns = self._example()
             place = self.box.index(axis)
             coordinates[axis] = jax.ShapeDtypeStruct((1,) * self.box.dimension, jnp.float32)
@@ -268,9 +340,13 @@ class Resolver:
             fits(jax.eval_shape(evaluate, coordinates, unknowns), shape, name)
             return evaluate, None
         try:
-            array = np.asarray(value, dtype=None if value is None else float).astype(float, casting="safe")
+            array = np.asarray(value, dtype=None if value is None else float).astype(
+                float, casting="safe"
+            )
         except (TypeError, ValueError):
-            raise InputError(f"{name} must be a number, a function of coordinates or an array, got {value!r}") from None
+            raise InputError(
+                f"{name} must be a number, a function of coordinates or an array, got {value!r}"
+            ) from None
         if not np.all(np.isfinite(array)):
             raise InputError(f"{name} holds numbers that are not finite")
         if array.ndim == 0:
@@ -287,9 +363,16 @@ class Resolver:
                     f"{name} is an array of shape {array.shape}, but the face {axis + sides} has the axes {listed(others)}: give it one dimension per axis, in this order"
                 )
             periodic = {a for c in self.conditions if c.jump for a in self._faces(c)}
-            grid = {a: np.linspace(*self.box[a], n, endpoint=a not in periodic) for a, n in zip(others, array.shape)}
+            grid = {
+                a: np.linspace(*self.box[a], n, endpoint=a not in periodic)
+                for a, n in zip(others, array.shape)
+            }
         else:
-            by_axis = dict(zip(given.axes, given.coordinates)) if isinstance(given, Lattice) else dict(given)
+            by_axis = (
+                dict(zip(given.axes, given.coordinates))
+                if isinstance(given, Lattice)
+                else dict(given)
+            )
             if set(by_axis) - {axis} != set(others):
                 raise InputError(
                     f"{condition.name}: lattice names {listed(by_axis)}, but the face {axis + sides} has the axes {listed(others)}"
@@ -304,9 +387,13 @@ class Resolver:
                 )
         coordinates = grid | {axis: np.array(self.box.ends(axis, sides))}
         full = np.expand_dims(array, self.box.index(axis))
-        return (lambda c, k: jnp.asarray(full)), Lattice(weights=None, **{a: coordinates[a] for a in self.box.axes})
+        return (lambda c, k: jnp.asarray(full)), Lattice(
+            weights=None, **{a: coordinates[a] for a in self.box.axes}
+        )
 
 
 def check_both(name: str, axis: str, sides: str) -> None:
     if sides != "-+":
-        raise InputError(f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}")
+        raise InputError(
+            f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}"
+        )

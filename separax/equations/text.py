@@ -68,7 +68,11 @@ def traced(problem: Problem) -> list[str]:
 def _guesses(problem: Problem) -> list[dict[str, float]]:
     """Values of the unknown coefficients that show how a number depends on each: as given, then each moved once, then all."""
     first = dict(problem.unknowns)
-    return [first, *({**first, k: v + 1.0} for k, v in first.items()), {k: v + 2.0 for k, v in first.items()}]
+    return [
+        first,
+        *({**first, k: v + 1.0} for k, v in first.items()),
+        {k: v + 2.0 for k, v in first.items()},
+    ]
 
 
 def example(problem: Problem) -> tuple[Tracer, dict[str, Any]]:
@@ -79,14 +83,18 @@ def example(problem: Problem) -> tuple[Tracer, dict[str, Any]]:
     with jax.enable_x64(True):
         for axis, like in shapes.items():
             low, high = problem.box[axis]
-            inner = low + (high - low) * (0.2718 + 0.1 * np.sqrt(np.arange(1, like.size + 1)))  # nowhere special
+            inner = low + (high - low) * (
+                0.2718 + 0.1 * np.sqrt(np.arange(1, like.size + 1))
+            )  # nowhere special
             coordinates[axis] = jnp.asarray(inner.reshape(like.shape))
     return tracer, coordinates
 
 
 def _run(problem: Problem, unknowns: Mapping[str, float]) -> dict[str, Polynomial] | None:
     tracer, coordinates = example(problem)
-    found = problem.expressions(tracer, coordinates, {k: jnp.asarray(v) for k, v in unknowns.items()})
+    found = problem.expressions(
+        tracer, coordinates, {k: jnp.asarray(v) for k, v in unknowns.items()}
+    )
     formulas = {name: e._polynomial if isinstance(e, Field) else None for name, e in found.items()}
     if tracer.opened or any(p is None for p in formulas.values()):
         return None
@@ -135,7 +143,11 @@ def _text(problem: Problem, kind: str, key: Any) -> str:
 def _derivative(problem: Problem, key: Key) -> str:
     component, orders = key
     axes = [axis for axis, n in zip(problem.box.axes, orders) for _ in range(n)]
-    below = "" if not axes else "_" + ("".join(axes) if all(len(a) == 1 for a in axes) else "{" + " ".join(axes) + "}")
+    below = (
+        ""
+        if not axes
+        else "_" + ("".join(axes) if all(len(a) == 1 for a in axes) else "{" + " ".join(axes) + "}")
+    )
     return problem.fields[component] + below
 
 
@@ -152,7 +164,11 @@ def _coefficient(problem: Problem, values: list[float]) -> str | None:
         return _number(first)
     if abs(rest) < OFF and len(parts) == 1:
         return f"{parts[0][0]} {parts[0][1]}".strip()
-    constant = [] if abs(rest) < OFF else [(_number(rest) if abs(abs(rest) - 1) > OFF else _number(rest) + "1", "")]
+    constant = (
+        []
+        if abs(rest) < OFF
+        else [(_number(rest) if abs(abs(rest) - 1) > OFF else _number(rest) + "1", "")]
+    )
     return f"({_joined([*constant, *parts])})"
 
 

@@ -20,10 +20,17 @@ if TYPE_CHECKING:
 class Tracer:
     """A source of values that only writes down what is asked of it."""
 
-    def __init__(self, axes: tuple[str, ...], shape: tuple[int, ...], waits: Callable[..., bool] = lambda *shapes: False):
+    def __init__(
+        self,
+        axes: tuple[str, ...],
+        shape: tuple[int, ...],
+        waits: Callable[..., bool] = lambda *shapes: False,
+    ):
         self.axes, self.shape, self.dtype = axes, shape, jnp.float32
         self.waits = waits  # of which coefficients it is told, as a separable network is: by their shape and the lattice's
-        self.asked: list[dict[Key, float | None]] = []  # combinations; None: a coefficient that is no plain number
+        self.asked: list[
+            dict[Key, float | None]
+        ] = []  # combinations; None: a coefficient that is no plain number
         self.opened = False  # whether plain values of a field were handed out
         self.note: Callable[[Mapping[Key, Any]], None] = lambda terms: None
 
@@ -65,7 +72,9 @@ def values_of(result: Any, shape: tuple[int, ...], argument: str) -> Array:
     try:
         values = result._values() if isinstance(result, Field) else jnp.asarray(result)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{argument} must return an expression of the fields, got {result!r} ({error})") from None
+        raise InputError(
+            f"{argument} must return an expression of the fields, got {result!r} ({error})"
+        ) from None
     if values.shape != tuple(shape):
         raise InputError(
             f"{argument} returned an array of shape {values.shape} where there is one value per point, {tuple(shape)}: return an expression of the fields, without sums or reshapes"
@@ -85,4 +94,8 @@ def is_linear(problem: Problem) -> bool:
 
     jax.eval_shape(run, coordinates, unknowns)
     # an array made from u.value may be anything
-    return not problem.unknowns and not tracer.opened and all(p is not None and not p.terms and not p.pairs for p in parts)
+    return (
+        not problem.unknowns
+        and not tracer.opened
+        and all(p is not None and not p.terms and not p.pairs for p in parts)
+    )

@@ -14,15 +14,23 @@ from .field import Field
 
 
 def _space(field: Field, axes: Sequence[str] | None, what: str) -> tuple[str, ...]:
-    chosen = tuple(axes) if axes is not None else tuple(axis for axis in field._source.axes if axis != "t")
+    chosen = (
+        tuple(axes)
+        if axes is not None
+        else tuple(axis for axis in field._source.axes if axis != "t")
+    )
     if not chosen:
-        raise InputError(f"{what}: the box has no space axis; name the axes, {what}(u, axes=('t',))")
+        raise InputError(
+            f"{what}: the box has no space axis; name the axes, {what}(u, axes=('t',))"
+        )
     return chosen
 
 
 def _check_vector(fields: Any, what: str) -> None:
     if isinstance(fields, Field) or not all(isinstance(field, Field) for field in fields):
-        raise InputError(f"{what} takes a vector, one field per axis, got {fields!r}: write {what}((u, v))")
+        raise InputError(
+            f"{what} takes a vector, one field per axis, got {fields!r}: write {what}((u, v))"
+        )
 
 
 def grad(field: Field, axes: Sequence[str] | None = None) -> tuple[Field, ...]:
@@ -38,20 +46,30 @@ def div(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field:
         raise InputError(
             f"div: {len(fields)} components for the axes {listed(along)}: give one per axis, or name the axes, div(v, axes=(…))"
         )
-    return functools.reduce(operator.add, (field.d(**{axis: 1}) for field, axis in zip(fields, along)))
+    return functools.reduce(
+        operator.add, (field.d(**{axis: 1}) for field, axis in zip(fields, along))
+    )
 
 
-def curl(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field | tuple[Field, Field, Field]:
+def curl(
+    fields: Sequence[Field], axes: Sequence[str] | None = None
+) -> Field | tuple[Field, Field, Field]:
     """The curl: one field in two space axes (v.x - u.y), three in three."""
     _check_vector(fields, "curl")
     along = _space(fields[0], axes, "curl")
     if len(fields) != len(along) or len(along) not in (2, 3):
-        raise InputError(f"curl: {len(fields)} components for the axes {listed(along)}: give two or three, one per axis")
+        raise InputError(
+            f"curl: {len(fields)} components for the axes {listed(along)}: give two or three, one per axis"
+        )
     if len(along) == 2:
         (u, v), (x, y) = fields, along
         return v.d(**{x: 1}) - u.d(**{y: 1})
     (u, v, w), (x, y, z) = fields, along
-    return (w.d(**{y: 1}) - v.d(**{z: 1}), u.d(**{z: 1}) - w.d(**{x: 1}), v.d(**{x: 1}) - u.d(**{y: 1}))
+    return (
+        w.d(**{y: 1}) - v.d(**{z: 1}),
+        u.d(**{z: 1}) - w.d(**{x: 1}),
+        v.d(**{x: 1}) - u.d(**{y: 1}),
+    )
 
 
 def laplacian(field: Field | Sequence[Field], axes: Sequence[str] | None = None) -> Any:

@@ -24,11 +24,21 @@ def gauge_freedom(problem: Problem) -> dict[str, list[tuple[str, ...]]]:
         if any(walls[c] for walls in problem.walls):  # values that are built in
             continue
         # every derivative must be along an axis that the function does not depend on
-        derivatives = [{a for a, order in zip(problem.box.axes, orders) if order} for component, orders in keys if component == c]
-        some = [axes for n in range(problem.box.dimension) for axes in itertools.combinations(problem.box.axes, n)]
+        derivatives = [
+            {a for a, order in zip(problem.box.axes, orders) if order}
+            for component, orders in keys
+            if component == c
+        ]
+        some = [
+            axes
+            for n in range(problem.box.dimension)
+            for axes in itertools.combinations(problem.box.axes, n)
+        ]
         unseen = [axes for axes in some if all(along - set(axes) for along in derivatives)]
         if unseen:
-            found[field] = [axes for axes in unseen if not any(set(axes) < set(other) for other in unseen)]
+            found[field] = [
+                axes for axes in unseen if not any(set(axes) < set(other) for other in unseen)
+            ]
     return found
 
 
@@ -46,9 +56,17 @@ def missing_starts(problem: Problem, axes: Sequence[str] | None = None) -> list[
         if axis in problem.periodic or (problem.shape is not None and axis in problem.shape.axes):
             continue
         for c, field in enumerate(problem.fields):
-            order = max((orders[i] for component, orders in problem.needs if component == c), default=0)
-            own = [t for t in problem.terms if t.axis == axis and any(component == c for component, _ in t.needs)]
-            number = sum(len(t.sides) for t in own) + sum(side in "-+" for side in problem.walls[i][c])
+            order = max(
+                (orders[i] for component, orders in problem.needs if component == c), default=0
+            )
+            own = [
+                t
+                for t in problem.terms
+                if t.axis == axis and any(component == c for component, _ in t.needs)
+            ]
+            number = sum(len(t.sides) for t in own) + sum(
+                side in "-+" for side in problem.walls[i][c]
+            )
             if number >= order:
                 continue
             derivative = f"{field}_{axis * order}"
@@ -58,7 +76,9 @@ def missing_starts(problem: Problem, axes: Sequence[str] | None = None) -> list[
                     f" sx.Initial(…, of=lambda {field}: {field}.t)"
                 )
             else:
-                found.append(f"There is {derivative}, but {number or 'no'} condition{'s' * (number != 1)} along {axis}")
+                found.append(
+                    f"There is {derivative}, but {number or 'no'} condition{'s' * (number != 1)} along {axis}"
+                )
     return found
 
 
@@ -93,7 +113,9 @@ def disagreements(problem: Problem) -> list[Disagreement]:
         held = {one.axis: one.side, other.axis: other.side}
         apart = float(np.max(np.abs(_values(problem, one, held) - _values(problem, other, held))))
         if apart > CLEARLY * size:
-            where = " and ".join(f"{axis} = {_end(problem, axis, side):g}" for axis, side in held.items())
+            where = " and ".join(
+                f"{axis} = {_end(problem, axis, side):g}" for axis, side in held.items()
+            )
             words = f"{one.name!r} and {other.name!r} differ by {apart:.2g} at {where}"
             found.append(Disagreement(words, one.axis != other.axis and apart > MUCH * size))
     return found
@@ -117,13 +139,17 @@ def _given(problem: Problem) -> list[PrescribedValue]:
         field = _field(problem, term)
         if field is not None and term.axis is not None:
             found += [
-                PrescribedValue(term.name, term.axis, side, field, lambda at, t=term: t.value(at, unknowns))
+                PrescribedValue(
+                    term.name, term.axis, side, field, lambda at, t=term: t.value(at, unknowns)
+                )
                 for side in term.sides
             ]
     for built in problem.given:
         if not built.order:
             value = built.value or (lambda at: 0.0)
-            found.append(PrescribedValue(built.name, built.axis, built.side, built.component, value))
+            found.append(
+                PrescribedValue(built.name, built.axis, built.side, built.component, value)
+            )
     return found
 
 
@@ -157,7 +183,11 @@ def _values(problem: Problem, given: PrescribedValue, held: Mapping[str, str]) -
     """What a condition asks for at some points of its face, or of the edge where the axes in `held` end."""
     ends = {given.axis: given.side} | dict(held)
     lines = [
-        np.array([_end(problem, axis, ends[axis])]) if axis in ends else np.linspace(*problem.box[axis], ALONG)
+        np.array([_end(problem, axis, ends[axis])])
+        if axis in ends
+        else np.linspace(*problem.box[axis], ALONG)
         for axis in problem.box.axes
     ]
-    return np.asarray(given.value(dict(zip(problem.box.axes, np.meshgrid(*lines, indexing="ij", sparse=True)))))
+    return np.asarray(
+        given.value(dict(zip(problem.box.axes, np.meshgrid(*lines, indexing="ij", sparse=True))))
+    )

@@ -28,7 +28,9 @@ def tanh(value: Array) -> Applied:
     def along(s: Sequence[Array | None]) -> list[Array]:
         y, slope = [here], [first]  # the latter: coefficients of 1 - y²
         for k in range(1, len(s) + 1):
-            y.append(add_up((j / k) * c * slope[k - j] for j, c in enumerate(s[:k], 1) if c is not None))
+            y.append(
+                add_up((j / k) * c * slope[k - j] for j, c in enumerate(s[:k], 1) if c is not None)
+            )
             if k < len(s):
                 slope.append(-add_up(y[j] * y[k - j] for j in range(k + 1)))
         return y[1:]

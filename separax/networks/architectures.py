@@ -32,7 +32,10 @@ def _whole(value: Any) -> Any:
 def _functions(given: Any) -> tuple[tuple[str | None, int], ...]:
     """Numbers of polynomials by axis, None standing for all, as something that can be compared: 24 → ((None, 24),)."""
     each = dict(given) if isinstance(given, (Mapping, list, tuple)) else {None: given}
-    return tuple((axis, whole(f"SPINN: functions{'' if axis is None else f'[{axis!r}]'}", n)) for axis, n in each.items())
+    return tuple(
+        (axis, whole(f"SPINN: functions{'' if axis is None else f'[{axis!r}]'}", n))
+        for axis, n in each.items()
+    )
 
 
 def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
@@ -85,17 +88,27 @@ class _Architecture(eqx.Module):
         axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
         return dataclasses.replace(self._network(key, axes, components, dtype), lift=lift)
 
-    def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> Any:
+    def _network(
+        self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any
+    ) -> Any:
         raise NotImplementedError
 
-    def _axes(self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]) -> tuple[Axis, ...]:
+    def _axes(
+        self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]
+    ) -> tuple[Axis, ...]:
         periodic = set(periodic)
         return tuple(
-            Axis(*box[a], self.scaled, self.frequencies if a in periodic else 0, tuple(w)) for a, w in zip(box.axes, walls)
+            Axis(*box[a], self.scaled, self.frequencies if a in periodic else 0, tuple(w))
+            for a, w in zip(box.axes, walls)
         )
 
     def _body(
-        self, key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, dtype: Any
+        self,
+        key: PRNGKeyArray,
+        batch: tuple[int, ...],
+        inputs: Sequence[int],
+        outputs: int,
+        dtype: Any,
     ) -> MLP | ModifiedMLP:
         if self.depth == 0:
             return MLP((), first_layer(key, batch, inputs, outputs, None, dtype), self.activation)
@@ -105,8 +118,16 @@ class _Architecture(eqx.Module):
         if self.body == "mlp":
             first = first_layer(k_first, batch, inputs, self.width, self.steepness, dtype)
             return MLP((first, *hidden), out, self.activation)
-        three = [first_layer(k, batch, inputs, self.width, self.steepness, dtype) for k in jax.random.split(k_first, 3)]
-        first = Layer(*(jnp.concatenate([getattr(layer, part) for layer in three], -1) for part in ("weight", "bias")))
+        three = [
+            first_layer(k, batch, inputs, self.width, self.steepness, dtype)
+            for k in jax.random.split(k_first, 3)
+        ]
+        first = Layer(
+            *(
+                jnp.concatenate([getattr(layer, part) for layer in three], -1)
+                for part in ("weight", "bias")
+            )
+        )
         return ModifiedMLP(first, hidden, out, self.activation)
 
 
@@ -135,7 +156,9 @@ class SPINN(_Architecture):
     def __check_init__(self):
         one_of("SPINN: merge", self.merge, KINDS)
         if self.breaks and not self.functions:
-            raise InputError("SPINN: breaks are places where polynomials may have a kink: give functions, too")
+            raise InputError(
+                "SPINN: breaks are places where polynomials may have a kink: give functions, too"
+            )
         if isinstance(self.rank, tuple):
             by_axis = bool(self.rank) and isinstance(self.rank[0], tuple)
             if self.merge == "cp" or by_axis != (self.merge == "tucker"):
@@ -144,11 +167,15 @@ class SPINN(_Architecture):
                     "tucker": 'a number or a dict by axis, rank={"x": 20, "y": 20}',
                     "train": "a number or a list from the first axis on, rank=[8, 12]",
                 }
-                raise InputError(f"SPINN: rank of merge={self.merge!r} is {fits[self.merge]}; got {self.rank!r}")
+                raise InputError(
+                    f"SPINN: rank of merge={self.merge!r} is {fits[self.merge]}; got {self.rank!r}"
+                )
         else:
             whole("SPINN: rank", self.rank)
 
-    def _axes(self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]) -> tuple[Axis, ...]:
+    def _axes(
+        self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]
+    ) -> tuple[Axis, ...]:
         numbers = dict(self.functions)
         ranks = dict(self.rank) if self.merge == "tucker" and isinstance(self.rank, tuple) else {}
         breaks = dict(self.breaks)
@@ -158,17 +185,27 @@ class SPINN(_Architecture):
                     box.check_axis(axis, f"SPINN: {argument}")
         for axis in box.axes:
             if ranks and axis not in ranks:
-                raise InputError(f"SPINN: rank has no number for the axis {axis}: write one for each of {', '.join(box.axes)}")
+                raise InputError(
+                    f"SPINN: rank has no number for the axis {axis}: write one for each of {', '.join(box.axes)}"
+                )
         for axis, places in breaks.items():
             low, high = box[axis]
-            if not all(a < b for a, b in itertools.pairwise((low, *places, high))) or axis in set(periodic):
+            if not all(a < b for a, b in itertools.pairwise((low, *places, high))) or axis in set(
+                periodic
+            ):
                 raise InputError(
                     f"SPINN: breaks[{axis!r}] = {list(places)}: they lie inside of an axis that is not periodic, one after the other,"
                     f" {low} < {axis} < {high}"
                 )
             if not numbers.get(axis, numbers.get(None, 0)):
-                raise InputError(f"SPINN: breaks[{axis!r}] are kinks of polynomials: give functions along {axis}, too")
-        bare = [a for a in box.axes if numbers and a not in set(periodic) and not numbers.get(a, numbers.get(None, 0))]
+                raise InputError(
+                    f"SPINN: breaks[{axis!r}] are kinks of polynomials: give functions along {axis}, too"
+                )
+        bare = [
+            a
+            for a in box.axes
+            if numbers and a not in set(periodic) and not numbers.get(a, numbers.get(None, 0))
+        ]
         if self.depth == 0 and bare:
             raise InputError(
                 f"SPINN: with depth=0 there is nothing but functions={dict(self.functions)}, and {listed(bare)} has none: give a number for it, too"
@@ -205,17 +242,25 @@ class SPINN(_Architecture):
         if self.merge == "train":
             bonds = self.rank if isinstance(self.rank, tuple) else (self.rank,) * (number - 1)
             if len(bonds) != number - 1:
-                raise InputError(f"SPINN: rank has {len(bonds)} numbers: between {number} axes there are {number - 1}")
+                raise InputError(
+                    f"SPINN: rank has {len(bonds)} numbers: between {number} axes there are {number - 1}"
+                )
             return train_format(number, bonds)
         return sum_of_products(number, self.rank)
 
-    def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> SeparableNetwork:
+    def _network(
+        self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any
+    ) -> SeparableNetwork:
         merge = self.merged(axes)
-        body = self._body(key, (len(axes),), [a.inputs for a in axes], components * max(merge.ranks), dtype)
+        body = self._body(
+            key, (len(axes),), [a.inputs for a in axes], components * max(merge.ranks), dtype
+        )
         if not merge.core:
             return SeparableNetwork(body, axes, components, merge, None)
         core = jax.random.normal(jax.random.fold_in(key, 1), (components, *merge.core_shape), dtype)
-        network = SeparableNetwork(body, axes, components, merge, core / math.sqrt(math.prod(merge.core_shape)))
+        network = SeparableNetwork(
+            body, axes, components, merge, core / math.sqrt(math.prod(merge.core_shape))
+        )
         return network.with_first_functions() if self.depth == 0 else network
 
 
@@ -225,7 +270,9 @@ class PINN(_Architecture):
     width: int = eqx.field(static=True, default=128, converter=_whole)
     depth: int = eqx.field(static=True, default=5, converter=_whole)
 
-    def _network(self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any) -> PointwiseNetwork:
+    def _network(
+        self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any
+    ) -> PointwiseNetwork:
         body = self._body(key, (), [sum(a.inputs for a in axes)], components, dtype)
         return PointwiseNetwork(body, axes, components)
 

@@ -57,18 +57,26 @@ def chebyshev(x: Float[Array, " points"], number: int, order: int) -> Taylor:
     out, turned = [values], np.eye(number)
     for k in range(1, order + 1):
         turned = by_one @ turned
-        out.append(jnp.matmul(values, jnp.asarray(turned / math.factorial(k), x.dtype), precision=PRECISION))
+        out.append(
+            jnp.matmul(
+                values, jnp.asarray(turned / math.factorial(k), x.dtype), precision=PRECISION
+            )
+        )
     return stack_orders(out)
 
 
-def piece(x: Float[Array, " points"], low: float, high: float, number: int, order: int, last: bool = False) -> Taylor:
+def piece(
+    x: Float[Array, " points"], low: float, high: float, number: int, order: int, last: bool = False
+) -> Taylor:
     """T₁ … T_{number-1} on one piece of an axis, constant beyond its ends: together with those of other pieces, and a one, all that is
     a polynomial on each and continuous. Its upper end is the next piece's, unless it is the last."""
     slope = 2 / (high - low)
     unit = jnp.clip((x - low) * slope - 1, -1, 1)
     inside = ((x >= low) & ((x <= high) if last else (x < high)))[:, None]
     values, *others = rows(chebyshev(unit, number, order)[..., 1:])
-    return stack_orders([values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))])
+    return stack_orders(
+        [values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))]
+    )
 
 
 Series = Float[np.ndarray, "functions columns"]
@@ -90,7 +98,9 @@ class Line:
         """Where a function is sampled to find its series."""
         if self.periodic:
             return self.lower + self.length * np.arange(number) / number
-        return self.lower + self.length * (1 + np.cos(np.pi * (np.arange(number) + 0.5) / number)) / 2
+        return (
+            self.lower + self.length * (1 + np.cos(np.pi * (np.arange(number) + 0.5) / number)) / 2
+        )
 
     def fitted(self, values: np.ndarray) -> np.ndarray:
         """The series through values at an odd number of nodes (along the first dimension)."""
@@ -127,7 +137,9 @@ class Line:
         found = chebder(series, order, scl=2 / self.length) if order < len(series) else series[:0]
         return np.pad(found, ((0, len(series) - len(found)), (0, 0)))
 
-    def jets(self, x: Float[Array, " points"], series: Series, order: int) -> Float[Array, "orders points columns"]:
+    def jets(
+        self, x: Float[Array, " points"], series: Series, order: int
+    ) -> Float[Array, "orders points columns"]:
         """Series and their derivatives. Those of polynomials are differentiated here, in float64, and not on the points: in
         float32 a high polynomial's derivative would drown what is to be left of it."""
         if self.periodic:

@@ -31,18 +31,30 @@ class Layer(eqx.Module):
         rows, structure = jax.tree.flatten((given.rays, given.sums))  # without those that are zero
         if rows:
             made = dense(jnp.concatenate(rows)[None], self.weight, jnp.zeros_like(self.bias))[0]
-            rows = [jnp.broadcast_to(row, value.shape) for row in lax.split(made, [len(row) for row in rows])]
+            rows = [
+                jnp.broadcast_to(row, value.shape)
+                for row in lax.split(made, [len(row) for row in rows])
+            ]
         return Parts(value, *jax.tree.unflatten(structure, rows))
 
 
-def glorot(key: PRNGKeyArray, batch: tuple[int, ...], inputs: int, outputs: int, dtype: Any) -> Layer:
+def glorot(
+    key: PRNGKeyArray, batch: tuple[int, ...], inputs: int, outputs: int, dtype: Any
+) -> Layer:
     """Glorot-normal weights and zero biases."""
-    weight = jax.random.normal(key, (*batch, inputs, outputs), dtype) * math.sqrt(2 / (inputs + outputs))
+    weight = jax.random.normal(key, (*batch, inputs, outputs), dtype) * math.sqrt(
+        2 / (inputs + outputs)
+    )
     return Layer(weight, jnp.zeros((*batch, outputs), dtype))
 
 
 def first_layer(
-    key: PRNGKeyArray, batch: tuple[int, ...], inputs: Sequence[int], outputs: int, steepness: float | None, dtype: Any
+    key: PRNGKeyArray,
+    batch: tuple[int, ...],
+    inputs: Sequence[int],
+    outputs: int,
+    steepness: float | None,
+    dtype: Any,
 ) -> Layer:
     """The layer that sees the coordinates. Axes with fewer inputs than the widest are padded with zero weights, which
     stay zero (their inputs are), so that all axes can go through one batched product."""
@@ -55,14 +67,18 @@ def first_layer(
         rows.append(jnp.pad(weight, ((0, widest - n), (0, 0))))
         spread = 0.0 if steepness is None else steepness
         biases.append(jax.random.uniform(k_bias, (outputs,), dtype, -1, 1) * spread)
-    return Layer(jnp.stack(rows).reshape(*batch, widest, outputs), jnp.stack(biases).reshape(*batch, outputs))
+    return Layer(
+        jnp.stack(rows).reshape(*batch, widest, outputs), jnp.stack(biases).reshape(*batch, outputs)
+    )
 
 
 def matrices(model: Any) -> Any:
     """The same arrays, of which those that are no layer's weights are vectors: what is left are (stacks of) matrices."""
 
     def one(part: Any) -> Any:
-        return Layer(part.weight, jnp.ravel(part.bias)) if isinstance(part, Layer) else jnp.ravel(part)
+        return (
+            Layer(part.weight, jnp.ravel(part.bias)) if isinstance(part, Layer) else jnp.ravel(part)
+        )
 
     return jax.tree.map(one, model, is_leaf=lambda part: isinstance(part, Layer))
 
@@ -78,7 +94,9 @@ class MLP(eqx.Module):
         """What the last hidden layer gives: of these the output layer is a linear combination. `fan` says what the rows are."""
         for layer in self.hidden:
             given = fan.joined(fan.activate(self.activation, layer.parts(given, fan)))
-        assert not isinstance(given, Parts)  # only a network without hidden layers would leave it so, and those are given jets
+        assert not isinstance(
+            given, Parts
+        )  # only a network without hidden layers would leave it so, and those are given jets
         return given
 
     def __call__(self, given: Taylor | Parts, fan: DirectionalTaylor) -> Taylor:
@@ -113,4 +131,7 @@ class ModifiedMLP(eqx.Module):
 def thirds(parts: Parts) -> list[Parts]:
     """Three layers that were one, apart again."""
     rows, structure = jax.tree.flatten(parts)
-    return [jax.tree.unflatten(structure, some) for some in zip(*(jnp.split(row, 3, axis=-1) for row in rows))]
+    return [
+        jax.tree.unflatten(structure, some)
+        for some in zip(*(jnp.split(row, 3, axis=-1) for row in rows))
+    ]

@@ -25,7 +25,10 @@ TILE, PART, PROCESSORS = (
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
 def dense(
-    jet: Taylor, weight: Float[Array, "*batch inputs outputs"], bias: Float[Array, "*batch outputs"], axis: int = -3
+    jet: Taylor,
+    weight: Float[Array, "*batch inputs outputs"],
+    bias: Float[Array, "*batch outputs"],
+    axis: int = -3,
 ) -> Taylor:
     """x ↦ x W + b: linear, so all orders, which lie along `axis`, go through one product; the bias touches the value alone."""
     out = _linear(jet, weight)
@@ -33,9 +36,14 @@ def dense(
     return jnp.concatenate([value + bias[..., None, None, :], others], axis)
 
 
-def _dense_tangents(axis: int, primals: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Taylor, Taylor]:
+def _dense_tangents(
+    axis: int, primals: tuple[Array, ...], tangents: tuple[Any, ...]
+) -> tuple[Taylor, Taylor]:
     """Written so that the gradient, which is its transpose, takes few and well filled kernels."""
-    (jet, weight, bias), (moved, turned, shifted) = primals, (None if isinstance(t, SymbolicZero) else t for t in tangents)
+    (jet, weight, bias), (moved, turned, shifted) = (
+        primals,
+        (None if isinstance(t, SymbolicZero) else t for t in tangents),
+    )
     out = dense(jet, weight, bias, axis)
     changes = [] if moved is None else [_linear(moved, weight)]
     if turned is not None:
@@ -58,25 +66,39 @@ dense.defjvp(_dense_tangents, symbolic_zeros=True)
 
 def _linear(jet: Taylor, weight: Array) -> Taylor:
     *batch, order, points, inputs = jet.shape
-    if inputs == 1:  # a plain coordinate: an outer product, cheaper than a matrix product of inner dimension one
+    if (
+        inputs == 1
+    ):  # a plain coordinate: an outer product, cheaper than a matrix product of inner dimension one
         return jet * weight[..., None, :, :]
-    return product(jet.reshape(*batch, order * points, inputs), weight).reshape(*batch, order, points, weight.shape[-1])
+    return product(jet.reshape(*batch, order * points, inputs), weight).reshape(
+        *batch, order, points, weight.shape[-1]
+    )
 
 
 def _linear_in_parts(jet: Taylor, weight: Array) -> Taylor:
     """The same; but its transpose, which adds up a weight's gradient over all orders and points, does so in parts, at once."""
     *batch, order, points, inputs = jet.shape
     outputs = weight.shape[-1]
-    parts = _parts(order * points, math.prod(batch) * math.ceil(inputs / TILE) * math.ceil(outputs / TILE))
+    parts = _parts(
+        order * points, math.prod(batch) * math.ceil(inputs / TILE) * math.ceil(outputs / TILE)
+    )
     if inputs == 1 or parts == 1 or weight.ndim != len(batch) + 2:
         return _linear(jet, weight)
     # the barrier keeps XLA from taking the parts together again
-    each = lax.optimization_barrier(jnp.broadcast_to(weight[..., None, :, :], (*batch, parts, inputs, outputs)))
-    return product(jet.reshape(*batch, parts, -1, inputs), each).reshape(*batch, order, points, outputs)
+    each = lax.optimization_barrier(
+        jnp.broadcast_to(weight[..., None, :, :], (*batch, parts, inputs, outputs))
+    )
+    return product(jet.reshape(*batch, parts, -1, inputs), each).reshape(
+        *batch, order, points, outputs
+    )
 
 
 def _parts(rows: int, tiles: int) -> int:
     """Into how many parts to cut a sum of `rows`, for each of so many tiles of a matrix, that a GPU has something to do everywhere."""
     if default_device().platform != "gpu" or rows < 3 * PART:
         return 1
-    return max(n for n in range(1, rows // PART + 1) if rows % n == 0 and (n == 1 or n * tiles <= 2 * PROCESSORS))
+    return max(
+        n
+        for n in range(1, rows // PART + 1)
+        if rows % n == 0 and (n == 1 or n * tiles <= 2 * PROCESSORS)
+    )

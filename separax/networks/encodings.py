@@ -28,9 +28,15 @@ class Axis(eqx.Module):
     walls: tuple[str, ...] = eqx.field(
         static=True
     )  # per component: the sides on which it is zero, "", "-", "+", "-+", "-+√"; "--": its slope, too
-    functions: int = eqx.field(static=True, default=0)  # Chebyshev polynomials instead of the coordinate; 0: none
-    rank: int = eqx.field(static=True, default=0)  # columns of this axis alone; 0: as many as the network says
-    breaks: tuple[float, ...] = eqx.field(static=True, default=())  # where the polynomials may have a kink
+    functions: int = eqx.field(
+        static=True, default=0
+    )  # Chebyshev polynomials instead of the coordinate; 0: none
+    rank: int = eqx.field(
+        static=True, default=0
+    )  # columns of this axis alone; 0: as many as the network says
+    breaks: tuple[float, ...] = eqx.field(
+        static=True, default=()
+    )  # where the polynomials may have a kink
 
     @property
     def inputs(self) -> int:
@@ -53,7 +59,9 @@ class Axis(eqx.Module):
         if self.functions and self.breaks:
             one = constant(jnp.ones((len(x), 1), x.dtype), order)
             edges = list(itertools.pairwise((self.lower, *self.breaks, self.upper)))
-            pieces = [piece(x, *ends, self.functions, order, last=ends == edges[-1]) for ends in edges]
+            pieces = [
+                piece(x, *ends, self.functions, order, last=ends == edges[-1]) for ends in edges
+            ]
             return jnp.concatenate([one, *pieces], -1)
         if self.functions:
             unit, slope = self._unit(x)
@@ -70,7 +78,9 @@ class Axis(eqx.Module):
         below, above = x - jnp.asarray(self.lower, x.dtype), jnp.asarray(self.upper, x.dtype) - x
         length = self.upper - self.lower
         rising = polynomial(below / length, (0.0, 1.0), order) * _powers(1 / length, order, x.dtype)
-        falling = polynomial(above / length, (0.0, 1.0), order) * _powers(-1 / length, order, x.dtype)
+        falling = polynomial(above / length, (0.0, 1.0), order) * _powers(
+            -1 / length, order, x.dtype
+        )
         one = constant(jnp.ones((len(x), 1), x.dtype), order)
 
         def shape(wall: str) -> Taylor:

@@ -51,7 +51,9 @@ class KnownPart:
     def varies(self, axis: int) -> bool:
         return self.series[axis].shape[1] > 1
 
-    def jets(self, coordinates: Coordinates, order: int) -> tuple[Float[Array, "components orders points columns"], ...]:
+    def jets(
+        self, coordinates: Coordinates, order: int
+    ) -> tuple[Float[Array, "components orders points columns"], ...]:
         """Per axis the factors with their derivatives, as those of a network."""
         found = []
         for line, series, x in zip(self.lines, self.series, coordinates):
@@ -60,7 +62,9 @@ class KnownPart:
             found.append(jnp.moveaxis(flat.reshape(order + 1, len(x), components, columns), 2, 0))
         return tuple(found)
 
-    def at_points(self, points: Coordinates, orders: tuple[int, ...]) -> Float[Array, "points components"]:
+    def at_points(
+        self, points: Coordinates, orders: tuple[int, ...]
+    ) -> Float[Array, "points components"]:
         """A derivative at scattered points."""
         factors = [jet[:, order] for jet, order in zip(self.jets(points, max(orders)), orders)]
         return jnp.sum(functools.reduce(operator.mul, factors), -1).T

@@ -35,7 +35,9 @@ MAX_ORDER = 8
 def rows(jet: Taylor, axis: int = -3) -> list[Array]:
     """Its coefficients. They are split off, not cut out one by one: what comes back in a gradient is then put together as they lie, and not
     added up from arrays that are zero elsewhere."""
-    return [jnp.squeeze(part, axis) for part in lax.split(jet, (1,) * jet.shape[axis], jet.ndim + axis)]
+    return [
+        jnp.squeeze(part, axis) for part in lax.split(jet, (1,) * jet.shape[axis], jet.ndim + axis)
+    ]
 
 
 def stack_orders(coefficients: Sequence[Array]) -> Taylor:
@@ -68,7 +70,11 @@ def root(jet: Taylor) -> Taylor:
     s = rows(jet)
     y = [jnp.sqrt(s[0])]
     for k in range(1, len(s)):
-        y.append((s[k] - add_up(y[j] * y[k - j] for j in range(1, k))) / (2 * y[0]) if k > 1 else s[1] / (2 * y[0]))
+        y.append(
+            (s[k] - add_up(y[j] * y[k - j] for j in range(1, k))) / (2 * y[0])
+            if k > 1
+            else s[1] / (2 * y[0])
+        )
     return stack_orders(y)
 
 
@@ -105,7 +111,9 @@ class DirectionalTaylor:
     def orders(self) -> list[int]:
         """Of every row."""
         rays = [k for order in self.rays for k in range(1, order + 1)]
-        tops = [next(order + 1 for order, w in zip(self.rays, weights) if w) for weights in self.sums]
+        tops = [
+            next(order + 1 for order, w in zip(self.rays, weights) if w) for weights in self.sums
+        ]
         return [0, *rays, *tops]
 
     def parts(self, jet: Taylor) -> Parts:
@@ -113,18 +121,29 @@ class DirectionalTaylor:
         return Parts(each[0], [each[a:b] for a, b in itertools.pairwise(ends)], each[ends[-1] :])
 
     def joined(self, parts: Parts) -> Taylor:
-        return jnp.stack([parts.value, *itertools.chain.from_iterable(parts.rays), *parts.sums], axis=self.axis)
+        return jnp.stack(
+            [parts.value, *itertools.chain.from_iterable(parts.rays), *parts.sums], axis=self.axis
+        )
 
     def added(self, tops: Sequence[Array | None]) -> list[Array]:
         """The sums of what every ray has above its last coefficient."""
-        return [add_up(w * top for w, top in zip(weights, tops) if w and top is not None) for weights in self.sums]
+        return [
+            add_up(w * top for w, top in zip(weights, tops) if w and top is not None)
+            for weights in self.sums
+        ]
 
     def activate(self, name: str, parts: Parts) -> Parts:
         applied = ACTIVATIONS[name](parts.value)
         # the next coefficient but for slope · what the jet has in its place, which is known in sum only
-        made = [applied.along([*ray, None] if self.summed(i) else ray) for i, ray in enumerate(parts.rays)]
+        made = [
+            applied.along([*ray, None] if self.summed(i) else ray)
+            for i, ray in enumerate(parts.rays)
+        ]
         tops = [one[-1] if self.summed(i) else None for i, one in enumerate(made)]
-        new = [rest if old is None else applied.slope * old + rest for old, rest in zip(parts.sums, self.added(tops))]
+        new = [
+            rest if old is None else applied.slope * old + rest
+            for old, rest in zip(parts.sums, self.added(tops))
+        ]
         return Parts(applied.value, [one[: len(ray)] for one, ray in zip(made, parts.rays)], new)
 
     def multiply(self, a: Parts, b: Parts) -> Parts:
@@ -132,5 +151,7 @@ class DirectionalTaylor:
         for i, (x, y) in enumerate(zip(a.rays, b.rays)):
             made.append(cauchy([a.value, *x], [b.value, *y])[1:])
             tops.append(add_up(c * d for c, d in zip(x, y[::-1])) if self.summed(i) else None)
-        sums = [a.value * y + x * b.value + rest for x, y, rest in zip(a.sums, b.sums, self.added(tops))]
+        sums = [
+            a.value * y + x * b.value + rest for x, y, rest in zip(a.sums, b.sums, self.added(tops))
+        ]
         return Parts(a.value * b.value, made, sums)

@@ -16,7 +16,16 @@ from jaxtyping import Array
 
 from ..core import add_up
 from ..domain import Lattice, Place, Rows, flatten
-from ..separable import BatchedMerge, FactorCache, Key, Separable, Varying, columns, merge, merge_at_points
+from ..separable import (
+    BatchedMerge,
+    FactorCache,
+    Key,
+    Separable,
+    Varying,
+    columns,
+    merge,
+    merge_at_points,
+)
 from .pointwise_network import Orders, PointwiseNetwork, SumOfDerivatives
 from .separable_network import SeparableNetwork
 
@@ -24,14 +33,23 @@ from .separable_network import SeparableNetwork
 class SeparableSource:
     """Formal combinations merged from factors."""
 
-    def __init__(self, components: Sequence[Separable], place: Place, once: FactorCache, together: BatchedMerge | None = None):
+    def __init__(
+        self,
+        components: Sequence[Separable],
+        place: Place,
+        once: FactorCache,
+        together: BatchedMerge | None = None,
+    ):
         self.components, self.place, self.once, self.together = components, place, once, together
         self.axes, self.shape, self.dtype = place.axes, place.shape, components[0].jets[0].dtype
         self._made: dict[Any, Array] = {}
 
     def parts(self, terms: Mapping[Key, Any]) -> list[tuple[Separable, dict[tuple[int, ...], Any]]]:
         """The terms by component."""
-        return [(u, {o: c for (i, o), c in terms.items() if i == k}) for k, u in enumerate(self.components)]
+        return [
+            (u, {o: c for (i, o), c in terms.items() if i == k})
+            for k, u in enumerate(self.components)
+        ]
 
     def columns(self, terms: Mapping[Key, Any], varying: Varying = ()) -> list[Array]:
         """Per axis, factors (points, columns) whose products add up to the terms, and to those times functions of one coordinate."""
@@ -39,12 +57,16 @@ class SeparableSource:
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
         if self.together is not None and self.together.pays and self.together.keys >= set(terms):
-            return add_up(jnp.asarray(c, self.dtype) * self.together.values[key] for key, c in terms.items())
+            return add_up(
+                jnp.asarray(c, self.dtype) * self.together.values[key] for key, c in terms.items()
+            )
         key = _hashable(terms)
         if key is not None and key in self._made:
             return self._made[key]
         parts = self.parts(terms)
-        values = merge(parts, self.once) if isinstance(self.place, Lattice) else merge_at_points(parts)
+        values = (
+            merge(parts, self.once) if isinstance(self.place, Lattice) else merge_at_points(parts)
+        )
         if key is not None:
             self._made[key] = values
         return values
@@ -56,7 +78,12 @@ class SeparableSource:
         """Σ terms + Σ array · terms, in one product as far as the arrays allow."""
         wanted = {key for _, some in [(None, terms), *varying] for key in some}
         if self.together is not None and self.together.pays and self.together.keys >= wanted:
-            return add_up([*([self.values(terms)] if terms else []), *(c * self.values(some) for c, some in varying)])
+            return add_up(
+                [
+                    *([self.values(terms)] if terms else []),
+                    *(c * self.values(some) for c, some in varying),
+                ]
+            )
         return merge(self.parts(terms), self.once, [(c, self.parts(some)) for c, some in varying])
 
 
@@ -73,13 +100,21 @@ class PointwiseSource:
         summed: Collection[Orders] = (),
         each: Callable[[], Mapping[Any, Array]] = dict,
     ):
-        self.axes, self.shape, self.dtype = place.axes, place.shape, next(iter(derivatives.values())).dtype
+        self.axes, self.shape, self.dtype = (
+            place.axes,
+            place.shape,
+            next(iter(derivatives.values())).dtype,
+        )
         self._derivatives, self._summed, self._one_by_one = derivatives, summed, each
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
-        parts = [c * self._derivatives[o][:, i] for (i, o), c in terms.items() if o not in self._summed]
+        parts = [
+            c * self._derivatives[o][:, i] for (i, o), c in terms.items() if o not in self._summed
+        ]
         for i in {i for i, _ in terms}:
-            parts += self._top(i, {o: c for (k, o), c in terms.items() if k == i and o in self._summed})
+            parts += self._top(
+                i, {o: c for (k, o), c in terms.items() if k == i and o in self._summed}
+            )
         return add_up(parts).reshape(self.shape)
 
     def _top(self, component: int, terms: Mapping[Orders, Any]) -> list[Array]:
@@ -96,7 +131,10 @@ class PointwiseSource:
 
 
 def _pointwise(
-    network: PointwiseNetwork, places: Sequence[Place], needs: Sequence[Iterable[Key]], inside: Iterable[Mapping[Key, Any]] | None
+    network: PointwiseNetwork,
+    places: Sequence[Place],
+    needs: Sequence[Iterable[Key]],
+    inside: Iterable[Mapping[Key, Any]] | None,
 ) -> list[Source]:
     """One pass through the network for all places of which the same is wanted."""
     dtype = network.body.out.weight.dtype
@@ -106,7 +144,9 @@ def _pointwise(
     summed, sums = _sums(wanted[0], inside)
     groups: dict[Any, list[int]] = {}
     for i, orders in enumerate(wanted):
-        groups.setdefault((orders - summed, sums) if i == 0 else (orders, frozenset()), []).append(i)
+        groups.setdefault((orders - summed, sums) if i == 0 else (orders, frozenset()), []).append(
+            i
+        )
     found: dict[int, Source] = {}
     for (orders, tops), members in groups.items():
         joined = tuple(jnp.concatenate(along) for along in zip(*(coordinates[i] for i in members)))
@@ -115,7 +155,11 @@ def _pointwise(
         split = {key: lax.split(values, lengths) for key, values in made.items()}
         for k, i in enumerate(members):
             own = {key: parts[k] for key, parts in split.items()}
-            some, each = (summed, functools.partial(network.derivatives, coordinates[i], summed)) if tops else ((), dict)
+            some, each = (
+                (summed, functools.partial(network.derivatives, coordinates[i], summed))
+                if tops
+                else ((), dict)
+            )
             found[i] = PointwiseSource(places[i], own, some, each)
     return [found[i] for i in range(len(places))]
 
@@ -136,7 +180,11 @@ def _sums(
                 return nothing, nothing
             if whole is not None:
                 found.add(whole[0])
-    return (highest, frozenset(found)) if top > 1 and 0 < len(found) < len(highest) else (nothing, nothing)
+    return (
+        (highest, frozenset(found))
+        if top > 1 and 0 < len(found) < len(highest)
+        else (nothing, nothing)
+    )
 
 
 def _sum(terms: Mapping[Orders, Any]) -> tuple[SumOfDerivatives, float] | None:
@@ -148,7 +196,9 @@ def _sum(terms: Mapping[Orders, Any]) -> tuple[SumOfDerivatives, float] | None:
     if not by_axis:
         return None
     first = by_axis[0][1]
-    return SumOfDerivatives(max(next(iter(terms))), tuple((axis, c / first) for axis, c in by_axis)), first
+    return SumOfDerivatives(
+        max(next(iter(terms))), tuple((axis, c / first) for axis, c in by_axis)
+    ), first
 
 
 def _hashable(terms: Mapping[Key, Any]) -> Any:
@@ -174,9 +224,14 @@ def sources(
         return _pointwise(network, places, needs, inside)
     asked = [Rows() for _ in network.axes]
     slices = [[r.add(c) for r, c in zip(asked, place.coordinates)] for place in places]
-    jets = network.jets(tuple(r.all(dtype) for r in asked), max(highest(wanted) for wanted in needs))
+    jets = network.jets(
+        tuple(r.all(dtype) for r in asked), max(highest(wanted) for wanted in needs)
+    )
     made: list[Source] = []
-    once, cuts = FactorCache(), {}  # faces have their coordinates in common with the inside, and then the jets there too
+    once, cuts = (
+        FactorCache(),
+        {},
+    )  # faces have their coordinates in common with the inside, and then the jets there too
 
     def cut(component: int, axis: int, rows: slice) -> Array:
         key = (component, axis, rows.start, rows.stop)
@@ -187,7 +242,10 @@ def sources(
     shared: dict[Any, BatchedMerge] = {}
     for number, (place, rows) in enumerate(zip(places, slices)):
         weights = place.weights if isinstance(place, Lattice) else None
-        each = [Separable(place.axes, [cut(i, k, s) for k, s in enumerate(rows)], weights) for i in range(network.components)]
+        each = [
+            Separable(place.axes, [cut(i, k, s) for k, s in enumerate(rows)], weights)
+            for i in range(network.components)
+        ]
         together = None
         if merges is not None and isinstance(place, Lattice) and len(place.axes) > 1:
             # conditions on several quantities have their lattice in common
@@ -209,5 +267,7 @@ class Source(Protocol):
 
 def is_thin(coefficient: tuple[int, ...], lattice: tuple[int, ...]) -> bool:
     """Whether an array of one shape is a function of some of the coordinates of a lattice only: it may be multiplied before there is one."""
-    within = len(coefficient) == len(lattice) > 1 and all(n in (1, whole) for n, whole in zip(coefficient, lattice))
+    within = len(coefficient) == len(lattice) > 1 and all(
+        n in (1, whole) for n, whole in zip(coefficient, lattice)
+    )
     return within and coefficient != lattice

@@ -48,13 +48,19 @@ def animate(
         )
     frames, rate = whole("frames", frames, 2), whole("rate", rate)
     if box.dimension == 1:
-        raise InputError(f"animate: {box!r} has one axis and nothing to move along: write solution.plot()")
+        raise InputError(
+            f"animate: {box!r} has one axis and nothing to move along: write solution.plot()"
+        )
     over = _over(view, over, x, y)
     if over in {**(at or {}), **held}:
-        raise InputError(f"animate: {over} moves and is held too: leave {over}= out, or name another axis, over=…")
+        raise InputError(
+            f"animate: {over} moves and is held too: leave {over}= out, or name another axis, over=…"
+        )
     cut = chosen(box, x, y, at, {**held, over: box[over][0]})
     if len(cut.held) > 1:
-        raise InputError("animate: one picture moves at a time: give a single value to each axis that is held")
+        raise InputError(
+            "animate: one picture moves at a time: give a single value to each axis that is held"
+        )
     if len(cut.shown) > 1 and over in cut.shown:
         raise InputError(f"animate: {over} is shown and moves: name another axis, over=…")
     name = field_name(view, field)
@@ -63,9 +69,17 @@ def animate(
     shown = {a: np.linspace(*box[a], points) for a in cut.shown}
     values = _values(view, name, {**cut.held[0], **shown}, over, moments, cut.shown)
     scale = limits([values])
-    figure, update = _frame(Picture(name, {**cut.held[0], over: moments[0]}, shown, values[0]), scale)
-    film = animation.FuncAnimation(figure, lambda i: update(values[i], f"{over} = {moments[i]:.3g}"), frames, blit=False)
-    writer = animation.PillowWriter(fps=rate) if kind == "gif" else animation.FFMpegWriter(fps=rate, bitrate=4000)
+    figure, update = _frame(
+        Picture(name, {**cut.held[0], over: moments[0]}, shown, values[0]), scale
+    )
+    film = animation.FuncAnimation(
+        figure, lambda i: update(values[i], f"{over} = {moments[i]:.3g}"), frames, blit=False
+    )
+    writer = (
+        animation.PillowWriter(fps=rate)
+        if kind == "gif"
+        else animation.FFMpegWriter(fps=rate, bitrate=4000)
+    )
     draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
 
     def save() -> None:
@@ -100,12 +114,19 @@ def _over(view: View, over: str | None, x: Any, y: Any) -> str:
     shown = named or shown_axes(box, ["t"] if "t" in box.axes else [box.axes[0]])
     hidden = [a for a in box.axes if a not in shown]
     if not hidden:
-        raise InputError(f"animate: {', '.join(shown)} are all the axes: show one less, e.g. x={shown[0]!r} alone")
+        raise InputError(
+            f"animate: {', '.join(shown)} are all the axes: show one less, e.g. x={shown[0]!r} alone"
+        )
     return "t" if "t" in hidden else hidden[0]
 
 
 def _values(
-    view: View, name: str, coordinates: Mapping[str, Any], over: str, moments: np.ndarray, shown: tuple[str, ...]
+    view: View,
+    name: str,
+    coordinates: Mapping[str, Any],
+    over: str,
+    moments: np.ndarray,
+    shown: tuple[str, ...],
 ) -> np.ndarray:
     """All frames: (frames, first shown axis, second)."""
     order = [a for a in view.problem.box.axes if a == over or a in shown]

@@ -72,7 +72,13 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def chart(
-    series: Sequence[Series], across: str, up: str, log: bool = False, title: str = "", named: bool = True, width: int = WIDTH
+    series: Sequence[Series],
+    across: str,
+    up: str,
+    log: bool = False,
+    title: str = "",
+    named: bool = True,
+    width: int = WIDTH,
 ) -> str:
     """Lines in one frame, as a figure with its legend below."""
     drawn = [(s, *thinned(s.x, s.y, log)) for s in series]
@@ -93,18 +99,26 @@ def chart(
         return LEFT + (np.asarray(x) - low_x) / (high_x - low_x) * inner_x
 
     def at_y(y: np.ndarray | float) -> np.ndarray:
-        part = np.log(np.asarray(y) / low) / np.log(high / low) if log else (np.asarray(y) - low) / (high - low)
+        part = (
+            np.log(np.asarray(y) / low) / np.log(high / low)
+            if log
+            else (np.asarray(y) - low) / (high - low)
+        )
         return TOP + (1 - part) * inner_y
 
     marks = []
     for value in decades(low, high) if log else ticks(low, high, 5):
         y = float(at_y(value))
         marks.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{width - RIGHT}"/>')
-        marks.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_tick(value, log)}</text>')
+        marks.append(
+            f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_tick(value, log)}</text>'
+        )
     for value in ticks(low_x, high_x, width // 80):
         x = float(at_x(value))
         marks.append(f'<path class="grid" d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
-        marks.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{_thousands(value)}</text>')
+        marks.append(
+            f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{_thousands(value)}</text>'
+        )
     lines = [
         f'<path class="line s{i % STYLES}" stroke-dasharray="{DASHES[i % STYLES]}" d="{_path(at_x(x), at_y(y))}"/>'
         for i, _, x, y in drawn
@@ -142,7 +156,11 @@ def _tick(value: float, log: bool) -> str:
 
 
 def _thousands(value: float) -> str:
-    return f"{int(value):,}".replace(",", "\u202f") if abs(value) >= 1000 else f"{value:g}".replace("-", "−")
+    return (
+        f"{int(value):,}".replace(",", "\u202f")
+        if abs(value) >= 1000
+        else f"{value:g}".replace("-", "−")
+    )
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------
@@ -161,7 +179,9 @@ def image(values: np.ndarray, low: float, high: float, colours: str) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def panel(picture: Picture, values: np.ndarray, low: float, high: float, colours: str, title: str) -> str:
+def panel(
+    picture: Picture, values: np.ndarray, low: float, high: float, colours: str, title: str
+) -> str:
     """One picture in its frame."""
     (across, xs), (up, ys) = picture.axes.items()
     width, height, left, bottom, top = 300, 250, 44, 34, 6
@@ -176,7 +196,9 @@ def panel(picture: Picture, values: np.ndarray, low: float, high: float, colours
     for value in ticks(float(ys[0]), float(ys[-1]), 4):
         y = top + (1 - (value - ys[0]) / (ys[-1] - ys[0])) * inner_y
         marks.append(f'<path class="frame" d="M{left} {y:.1f}h-4"/>')
-        marks.append(f'<text x="{left - 7}" y="{y + 4:.1f}" text-anchor="end">{number(value).replace("-", "−")}</text>')
+        marks.append(
+            f'<text x="{left - 7}" y="{y + 4:.1f}" text-anchor="end">{number(value).replace("-", "−")}</text>'
+        )
     return (
         f'<figure><figcaption>{escape(title)}</figcaption><svg class="picture" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{escape(title, quote=True)}"><image x="{left}" y="{top}" width="{inner_x}" height="{inner_y}" '
@@ -189,7 +211,9 @@ def panel(picture: Picture, values: np.ndarray, low: float, high: float, colours
 
 def colour_bar(low: float, high: float, colours: str, label: str) -> str:
     """A scale shared by several pictures."""
-    low, high = (0.0 if abs(end) < 1e-6 * (high - low) else float(f"{end:.3g}") for end in (low, high))
+    low, high = (
+        0.0 if abs(end) < 1e-6 * (high - low) else float(f"{end:.3g}") for end in (low, high)
+    )
     gradient = image(np.linspace(0, 1, 128)[:, None], 0, 1, colours)
     return (
         f'<div class="scale"><span>{escape(label)}</span><span>{number(low).replace("-", "−")}</span>'

@@ -13,7 +13,17 @@ from ..solution import Ensemble, Solution
 from .charts import STYLES, Series, chart
 from .page import document, recipe_facts, seconds, typeset
 
-SETTINGS = ("problem", "recipe", "network", "points", "steps", "seed", "seeds", "precision", "device")
+SETTINGS = (
+    "problem",
+    "recipe",
+    "network",
+    "points",
+    "steps",
+    "seed",
+    "seeds",
+    "precision",
+    "device",
+)
 # column, key in the record, how it is written; the least of each is the best
 RESULTS = (
     ("relative L2 error", "relative_l2", "{:.2e}".format),
@@ -32,7 +42,9 @@ def write_comparison(runs: Runs, path: str | os.PathLike[str]) -> Path:
     from .figures import written
 
     if len(runs) < 2:
-        raise InputError(f"compare: {len(runs)} run given: name at least two, separax report RUN RUN --out page.html")
+        raise InputError(
+            f"compare: {len(runs)} run given: name at least two, separax report RUN RUN --out page.html"
+        )
     path = Path(path)
     return written(path, lambda: write(path, render(runs, path.parent).encode()))
 
@@ -41,15 +53,23 @@ def render(runs: Runs, folder: Path) -> str:
     solutions = [found[0] if isinstance(found, Ensemble) else found for found, _ in runs]
     records = [record for _, record in runs]
     names = labels(records)
-    problems = list(dict.fromkeys(str(r.get("problem") or s.problem.name) for s, r in zip(solutions, records)))
+    problems = list(
+        dict.fromkeys(str(r.get("problem") or s.problem.name) for s, r in zip(solutions, records))
+    )
     title = f"{len(runs)} runs of {problems[0]}" if len(problems) == 1 else f"{len(runs)} runs"
     equation = typeset(records[0].get("equation") or {}) if len(problems) == 1 else ""
     losses = [Series(n, s.history.steps, s.history.total) for n, s in zip(names, solutions)]
     errors = [Series(n, s.history.error_steps, s.history.errors) for n, s in zip(names, solutions)]
-    curves = chart(errors, "step", "relative L2 error", log=True, title="Error of the best parameters so far")
+    curves = chart(
+        errors, "step", "relative L2 error", log=True, title="Error of the best parameters so far"
+    )
     curves += chart(losses, "step", "loss", log=True, title="Loss")
     many = f'<p class="note">Lines repeat after {STYLES}.</p>' if len(runs) > STYLES else ""
-    same = "Losses of runs with different weights or points do not compare; errors do." if len(problems) == 1 else ""
+    same = (
+        "Losses of runs with different weights or points do not compare; errors do."
+        if len(problems) == 1
+        else ""
+    )
     lead = f'<p class="lead">{escape(", ".join(problems))}</p>' if len(problems) > 1 else ""
     body = (
         f"<h1>{escape(title)}</h1>{lead}{equation}"
@@ -65,18 +85,30 @@ def labels(records: Sequence[Mapping[str, Any]]) -> list[str]:
     return [n if names.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(names)]
 
 
-def differing(solutions: Sequence[Solution], records: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def differing(
+    solutions: Sequence[Solution], records: Sequence[Mapping[str, Any]]
+) -> dict[str, list[str]]:
     """The settings that are not the same in all runs, with every run's value."""
-    each = [{**{k: r.get(k) for k in SETTINGS}, **recipe_facts(s.recipe)} for s, r in zip(solutions, records)]
+    each = [
+        {**{k: r.get(k) for k in SETTINGS}, **recipe_facts(s.recipe)}
+        for s, r in zip(solutions, records)
+    ]
     keys = dict.fromkeys(key for one in each for key in one)
     rows = {key: ["–" if one.get(key) is None else str(one[key]) for one in each] for key in keys}
     return {key: values for key, values in rows.items() if len(set(values)) > 1}
 
 
-def table(names: Sequence[str], solutions: Sequence[Solution], records: Sequence[Mapping[str, Any]], folder: Path) -> str:
+def table(
+    names: Sequence[str],
+    solutions: Sequence[Solution],
+    records: Sequence[Mapping[str, Any]],
+    folder: Path,
+) -> str:
     settings = differing(solutions, records)
     results = [column for column in RESULTS if any(r.get(column[1]) is not None for r in records)]
-    head = "".join(f"<th>{escape(str(h))}</th>" for h in ("run", *settings, *(label for label, *_ in results)))
+    head = "".join(
+        f"<th>{escape(str(h))}</th>" for h in ("run", *settings, *(label for label, *_ in results))
+    )
     best = {key: min(r[key] for r in records if r.get(key) is not None) for _, key, _ in results}
     rows = []
     for i, (name, record) in enumerate(zip(names, records)):

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 MOST_PICTURES = 12
 STRIP = 3  # a plane this many times longer than wide, or more, is not drawn to scale: nothing would be seen of it
-Kept = Mapping[str, np.ndarray]  # a reference's pictures by `Picture.key`, where the reference itself is gone
+Kept = Mapping[
+    str, np.ndarray
+]  # a reference's pictures by `Picture.key`, where the reference itself is gone
 
 
 @dataclass(frozen=True)
@@ -55,13 +57,19 @@ class Picture:
     def proportion(self) -> float | None:
         """Height over width, where the axes shown are a plane of space, which is drawn to scale."""
         width, height = (float(c[-1] - c[0]) for c in self.axes.values())
-        return height / width if TIME not in self.axes and 1 / STRIP < height / width < STRIP else None
+        return (
+            height / width if TIME not in self.axes and 1 / STRIP < height / width < STRIP else None
+        )
 
     @property
     def key(self) -> str:
         """What this picture is of."""
         return "|".join(
-            [self.field, *(f"{a}={v:.9g}" for a, v in self.held.items()), *(f"{a}:{len(c)}" for a, c in self.axes.items())]
+            [
+                self.field,
+                *(f"{a}={v:.9g}" for a, v in self.held.items()),
+                *(f"{a}:{len(c)}" for a, c in self.axes.items()),
+            ]
         )
 
 
@@ -100,16 +108,24 @@ def chosen(box: Box, x: Any, y: Any, at: Mapping[str, Any] | None, held: Mapping
         elif given is not None:
             values[role] = given
     if "y" in names and "x" not in names:
-        raise InputError(f"plot: y={names['y']!r} names the upward axis alone: name the other too, x={_other(box, names['y'])!r}")
+        raise InputError(
+            f"plot: y={names['y']!r} names the upward axis alone: name the other too, x={_other(box, names['y'])!r}"
+        )
     if len(set(names.values())) < len(names):
-        raise InputError(f"plot: {names['x']!r} is shown twice: write x and y differently, y={_other(box, names['x'])!r}")
+        raise InputError(
+            f"plot: {names['x']!r} is shown twice: write x and y differently, y={_other(box, names['x'])!r}"
+        )
     for axis in values:
         box.check_axis(axis, "plot")
         if axis in names.values():
-            raise InputError(f"plot: {axis} is shown and held at {values[axis]!r}: leave one of the two out")
+            raise InputError(
+                f"plot: {axis} is shown and held at {values[axis]!r}: leave one of the two out"
+            )
     shown = tuple(names.values()) or shown_axes(box, values)
     if not shown:
-        raise InputError(f"plot: every axis is held: leave one of {listed(box.axes)} free, or call the solution itself")
+        raise InputError(
+            f"plot: every axis is held: leave one of {listed(box.axes)} free, or call the solution itself"
+        )
     if not values and not names:
         return default_held(box, shown)
     return Cut(shown, _combined(box, shown, {a: _numbers(box, a, v) for a, v in values.items()}))
@@ -120,22 +136,34 @@ def _other(box: Box, axis: str) -> str:
 
 
 def _numbers(box: Box, axis: str, given: Any) -> list[float]:
-    several = given if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
+    several = (
+        given if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
+    )
     found = list(np.ravel(np.asarray(list(several), dtype=object)))
-    if not found or not all(isinstance(v, numbers.Real) or (np.ndim(v) == 0 and hasattr(v, "dtype")) for v in found):
-        raise InputError(f"plot: {axis} must be a number or several, got {given!r}: write {axis}={part(box, axis, 0.5):g}")
+    if not found or not all(
+        isinstance(v, numbers.Real) or (np.ndim(v) == 0 and hasattr(v, "dtype")) for v in found
+    ):
+        raise InputError(
+            f"plot: {axis} must be a number or several, got {given!r}: write {axis}={part(box, axis, 0.5):g}"
+        )
     for value in found:
         box.check_inside(axis, float(value), "plot")
     return [float(v) for v in found]
 
 
-def _combined(box: Box, shown: Sequence[str], values: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
+def _combined(
+    box: Box, shown: Sequence[str], values: Mapping[str, Sequence[float]]
+) -> list[dict[str, float]]:
     several = [a for a, v in values.items() if len(v) > 1]
     if len(several) > 1:
-        raise InputError(f"plot: several values of both {several[0]} and {several[1]}: give several of one axis only")
+        raise InputError(
+            f"plot: several values of both {several[0]} and {several[1]}: give several of one axis only"
+        )
     number = max((len(v) for v in values.values()), default=1)
     if number > MOST_PICTURES:
-        raise InputError(f"plot: {number} values of {several[0]}: at most {MOST_PICTURES} fit in a figure; see solution.animate")
+        raise InputError(
+            f"plot: {number} values of {several[0]}: at most {MOST_PICTURES} fit in a figure; see solution.animate"
+        )
     hidden = [a for a in box.axes if a not in shown]
     start = {a: part(box, a, 0.0 if a == "t" else 0.82) for a in hidden}
     return [start | {a: v[min(i, len(v) - 1)] for a, v in values.items()} for i in range(number)]
@@ -152,7 +180,9 @@ def field_name(view: View, field: str | None) -> str:
         known = reference if isinstance(reference, Mapping) else names
         return next((name for name in names if name in known), names[0])
     if field not in names:
-        raise InputError(f"plot: there is no field {field!r}; the fields are {listed(names)}.{nearest(field, names)}")
+        raise InputError(
+            f"plot: there is no field {field!r}; the fields are {listed(names)}.{nearest(field, names)}"
+        )
     return field
 
 
@@ -191,13 +221,20 @@ def reference_on(view: View, field: str, coordinates: Mapping[str, Any]) -> np.n
         return np.squeeze(np.asarray(found[field]), dropped) if field in found else None
 
 
-def pictures(view: View, field: str, cut: Cut, points: int, reference: bool = True, kept: Kept | None = None) -> list[Picture]:
+def pictures(
+    view: View, field: str, cut: Cut, points: int, reference: bool = True, kept: Kept | None = None
+) -> list[Picture]:
     """The field on every cut, with the reference's where it is known or was kept."""
     known = reference and has_reference(view, field)
     axes = {a: np.linspace(*view.problem.box[a], points) for a in cut.shown}
     found = []
     for held in cut.held:
-        picture = Picture(field, held, axes, _upright(view.problem, cut.shown, values_on(view, field, {**held, **axes})))
+        picture = Picture(
+            field,
+            held,
+            axes,
+            _upright(view.problem, cut.shown, values_on(view, field, {**held, **axes})),
+        )
         true = (kept or {}).get(picture.key) if reference else None
         if known:
             true = reference_on(view, field, {**held, **axes})
@@ -222,4 +259,7 @@ def limits(found: Sequence[np.ndarray]) -> tuple[float, float]:
 
 def largest(found: Sequence[np.ndarray]) -> float:
     """The scale of differences: symmetric, so that zero is in the middle."""
-    return max((float(np.nanmax(np.abs(v))) for v in found if np.isfinite(v).any()), default=0.0) or 1.0
+    return (
+        max((float(np.nanmax(np.abs(v))) for v in found if np.isfinite(v).any()), default=0.0)
+        or 1.0
+    )

@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core import InputError, listed, whole
-from .cuts import Picture, chosen, default_held, field_name, has_reference, largest, limits, pictures, shown_axes
+from .cuts import (
+    Picture,
+    chosen,
+    default_held,
+    field_name,
+    has_reference,
+    largest,
+    limits,
+    pictures,
+    shown_axes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +30,10 @@ if TYPE_CHECKING:
 # colours that stay apart without colour vision and in print (Okabe and Ito)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("-", "--", "-.", ":")  # lines also stay apart without any colour
-VALUES, DIFFERENCES = "viridis", "coolwarm"  # perceptually uniform; the second has its lightest colour at zero
+VALUES, DIFFERENCES = (
+    "viridis",
+    "coolwarm",
+)  # perceptually uniform; the second has its lightest colour at zero
 STYLE: dict[Any, Any] = {
     "figure.dpi": 110,
     "savefig.dpi": 110,
@@ -83,7 +96,9 @@ def plot(
         cut = chosen(view.problem.box, x, y, at, held)
     name = field_name(view, field)
     if reference and not has_reference(view, name):
-        raise InputError(f"plot: no reference of {name} is known: leave reference=True out, or give Problem(…, reference=exact)")
+        raise InputError(
+            f"plot: no reference of {name} is known: leave reference=True out, or give Problem(…, reference=exact)"
+        )
     points = whole("points", (256 if len(cut.shown) == 2 else 512) if points is None else points, 2)
     found = pictures(view, name, cut, points, reference)
     return lines(found) if len(cut.shown) == 1 else panels(found)
@@ -101,12 +116,19 @@ def panels(found: Sequence[Picture]) -> Figure:
     if all(p.reference is None for p in found):
         columns = min(len(found), 3)
         rows = -(-len(found) // columns)
-        figure, grid = new_figure(3.3 * columns + 1.0, _height(2.6, 2.8, found) * rows, rows, columns)
+        figure, grid = new_figure(
+            3.3 * columns + 1.0, _height(2.6, 2.8, found) * rows, rows, columns
+        )
         scale = limits([p.values for p in found])
-        images = [_image(panel, p, p.values, *scale, VALUES, p.where) for panel, p in zip(grid.ravel(), found)]
+        images = [
+            _image(panel, p, p.values, *scale, VALUES, p.where)
+            for panel, p in zip(grid.ravel(), found)
+        ]
         for panel in grid.ravel()[len(found) :]:
             panel.set_axis_off()
-        figure.colorbar(images[0], ax=list(grid.ravel()), shrink=0.9, label=found[0].field, aspect=25)
+        figure.colorbar(
+            images[0], ax=list(grid.ravel()), shrink=0.9, label=found[0].field, aspect=25
+        )
         return figure
     figure, grid = new_figure(3.3 * 3 + 1.6, _height(2.3, 2.7, found) * len(found), len(found), 3)
     scale = limits([v for p in found for v in (p.values, p.reference) if v is not None])
@@ -115,11 +137,23 @@ def panels(found: Sequence[Picture]) -> Figure:
     several = len({p.field for p in found}) > 1
     for row, picture in zip(grid, found):
         where = f" at {picture.where}" if picture.where else ""
-        columns = {"solution": picture.values, "reference": picture.reference, "difference": picture.difference}
+        columns = {
+            "solution": picture.values,
+            "reference": picture.reference,
+            "difference": picture.difference,
+        }
         for panel, (title, values) in zip(row, columns.items()):
             chosen = (-most, most, DIFFERENCES) if title == "difference" else (*scale, VALUES)
-            images[title] = _image(panel, picture, values, *chosen, (f"{picture.field}: " if several else "") + title + where)
-    figure.colorbar(images["difference"], ax=list(grid[:, -1]), format="%.2g", shrink=0.8, aspect=25)
+            images[title] = _image(
+                panel,
+                picture,
+                values,
+                *chosen,
+                (f"{picture.field}: " if several else "") + title + where,
+            )
+    figure.colorbar(
+        images["difference"], ax=list(grid[:, -1]), format="%.2g", shrink=0.8, aspect=25
+    )
     figure.colorbar(
         images["solution"],
         ax=list(grid[:, :2].ravel()),
@@ -137,11 +171,15 @@ def _height(width: float, usual: float, found: Sequence[Picture]) -> float:
     return width * max(to_scale) + 0.9 if len(to_scale) == len(found) else usual
 
 
-def _image(panel: Any, picture: Picture, values: Any, low: float, high: float, colours: str, title: str) -> Any:
+def _image(
+    panel: Any, picture: Picture, values: Any, low: float, high: float, colours: str, title: str
+) -> Any:
     (across, xs), (up, ys) = picture.axes.items()  # x to the right, as on paper
     extent = (xs[0], xs[-1], ys[0], ys[-1])
     panel.set(title=title, xlabel=across, ylabel=up)
-    panel.locator_params(nbins=5)  # whatever its size: the layout is made for the numbers before a panel is drawn to scale
+    panel.locator_params(
+        nbins=5
+    )  # whatever its size: the layout is made for the numbers before a panel is drawn to scale
     return panel.imshow(
         values.T,
         origin="lower",
@@ -190,7 +228,9 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     """What a file's ending says, refused unless it is known."""
     ending = path.suffix.lower()
     if ending not in known:
-        raise InputError(f"{path.name}: a figure's name ends in one of {listed(known)}: write e.g. {path.stem}{known[0]}")
+        raise InputError(
+            f"{path.name}: a figure's name ends in one of {listed(known)}: write e.g. {path.stem}{known[0]}"
+        )
     return ending[1:]
 
 
@@ -200,14 +240,22 @@ def written(path: Path, save: Any) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         save()
     except OSError as error:
-        raise InputError(f"{path}: cannot write there ({error.strerror or error}): choose another folder") from error
+        raise InputError(
+            f"{path}: cannot write there ({error.strerror or error}): choose another folder"
+        ) from error
     return path
 
 
 def against_rank(rows: Sequence[Row], name: str) -> Figure:
     """The error of the best sum of products against their number."""
     figure, ((panel,),) = new_figure(5.6, 3.6)
-    panel.loglog([row.rank for row in rows], [row.relative_l2 for row in rows], "o-", color=COLOURS[0], base=2)
+    panel.loglog(
+        [row.rank for row in rows],
+        [row.relative_l2 for row in rows],
+        "o-",
+        color=COLOURS[0],
+        base=2,
+    )
     panel.set_yscale("log")
     panel.set_xticks([row.rank for row in rows], [str(row.rank) for row in rows])
     panel.minorticks_off()
@@ -223,7 +271,14 @@ def curves(solution: Solution) -> Figure:
     figure, (panels,) = new_figure(5.2 * (1 + known), 3.4, 1, 1 + known)
     if len(history.losses) > 1:
         for i, (name, values) in enumerate(history.losses.items()):
-            panels[0].semilogy(history.steps, values, MARKS[i % 4], color=COLOURS[(i + 1) % len(COLOURS)], lw=0.8, label=name)
+            panels[0].semilogy(
+                history.steps,
+                values,
+                MARKS[i % 4],
+                color=COLOURS[(i + 1) % len(COLOURS)],
+                lw=0.8,
+                label=name,
+            )
     panels[0].semilogy(history.steps, history.total, color=COLOURS[0], lw=1.0, label="loss")
     panels[0].set(xlabel="step", ylabel="loss")
     panels[0].legend(frameon=False)

@@ -37,7 +37,11 @@ def mathml(formula: str, display: str = "block") -> str:
         before = kind
         if kind in ("below", "above") and atoms:
             place = 1 if kind == "below" else 2
-            atoms[-1][place] += _below(text[1:]) if kind == "below" else f"<mn>{escape(text.strip('^').translate(POWERS))}</mn>"
+            atoms[-1][place] += (
+                _below(text[1:])
+                if kind == "below"
+                else f"<mn>{escape(text.strip('^').translate(POWERS))}</mn>"
+            )
         else:
             atoms.append([_atom(kind, text), "", ""])
     return f'<math display="{display}"><mrow>{"".join(_scripted(*atom) for atom in atoms)}</mrow></math>'
@@ -59,12 +63,16 @@ def _number(text: str) -> str:
     if "e" not in text:
         return f"<mn>{text}</mn>"
     mantissa, exponent = text.split("e")
-    return f"<mn>{mantissa}</mn><mo>·</mo><msup><mn>10</mn><mn>{int(exponent)}</mn></msup>".replace("<mn>-", "<mn>−")
+    return f"<mn>{mantissa}</mn><mo>·</mo><msup><mn>10</mn><mn>{int(exponent)}</mn></msup>".replace(
+        "<mn>-", "<mn>−"
+    )
 
 
 def _below(text: str) -> str:
     words = text.strip("{}").split()
-    if len(words) == 1 and words[0] not in GREEK and not words[0].isdigit():  # u_xx: one letter per axis
+    if (
+        len(words) == 1 and words[0] not in GREEK and not words[0].isdigit()
+    ):  # u_xx: one letter per axis
         words = list(words[0])
     return "".join(f"<mi>{escape(GREEK.get(word, word))}</mi>" for word in words)
 

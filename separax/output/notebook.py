@@ -21,7 +21,9 @@ CELL = 'style="text-align:left;padding:.15em 1em .15em 0"'
 
 def _table(rows: list[tuple[str, str]]) -> str:
     """Rows of a name (plain text) and its HTML."""
-    body = "".join(f"<tr><td {CELL}>{escape(name)}</td><td {CELL}>{value}</td></tr>" for name, value in rows)
+    body = "".join(
+        f"<tr><td {CELL}>{escape(name)}</td><td {CELL}>{value}</td></tr>" for name, value in rows
+    )
     return f'<table style="border-collapse:collapse">{body}</table>'
 
 
@@ -31,8 +33,13 @@ def of_box(box: Box) -> str:
 
 def of_problem(problem: Problem) -> str:
     found = equation(problem)
-    text = "<br>".join(mathml(f, "inline") for f in found["formulas"]) or f"<pre>{escape(found['code'])}</pre>"
-    bounds = " × ".join(f"{a} ∈ [{problem.box[a][0]:g}, {problem.box[a][1]:g}]" for a in problem.box.axes)
+    text = (
+        "<br>".join(mathml(f, "inline") for f in found["formulas"])
+        or f"<pre>{escape(found['code'])}</pre>"
+    )
+    bounds = " × ".join(
+        f"{a} ∈ [{problem.box[a][0]:g}, {problem.box[a][1]:g}]" for a in problem.box.axes
+    )
     built_in = [f"periodic in {a}" for a in problem.periodic]
     conditions = [name for name in problem.names if name not in problem.residuals]
     rows = [

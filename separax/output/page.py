@@ -16,7 +16,17 @@ from ..networks import SPECTRAL, SeparableNetwork
 from ..recipe import Recipe
 from ..solution import Ensemble, Solution
 from .charts import NARROW, Series, chart, colour_bar, legend, number, panel
-from .cuts import Kept, Picture, default_held, has_reference, largest, limits, outputs, pictures, shown_axes
+from .cuts import (
+    Kept,
+    Picture,
+    default_held,
+    has_reference,
+    largest,
+    limits,
+    outputs,
+    pictures,
+    shown_axes,
+)
 from .figures import DIFFERENCES, VALUES, curves, lines, panels, png
 from .mathml import mathml
 from .viewer.data import largest_products, payload, windows_of
@@ -30,7 +40,16 @@ KEPT = "reference.npz"  # the reference on the slices, for when its function is 
 # no page asks the network for anything, whatever the text in it
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 # of a record, what the page shows elsewhere, and what only files are checked with
-HIDDEN = ("versions", "advice", "relative_l2_each", "relative_l2_windows", "equation", "files", "run", "sha256")
+HIDDEN = (
+    "versions",
+    "advice",
+    "relative_l2_each",
+    "relative_l2_windows",
+    "equation",
+    "files",
+    "run",
+    "sha256",
+)
 HIDDEN_LAYERS = ("width", "activation", "steepness")  # say nothing where there are none
 
 
@@ -59,7 +78,12 @@ def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, 
     write(folder / "training.png", png(curves(solution)))
     if known := {p.key: p.reference for each in pictures for p in each if p.reference is not None}:
         about = {"kind": "reference", "run": result.get("run"), "pictures": list(known)}
-        write(folder / KEPT, npz(about, {str(i): values for i, values in enumerate(known.values())}, compressed=True))
+        write(
+            folder / KEPT,
+            npz(
+                about, {str(i): values for i, values in enumerate(known.values())}, compressed=True
+            ),
+        )
     page = folder / "report.html"
     write(page, render(solution, result, pictures).encode())
     return page
@@ -98,7 +122,11 @@ def typeset(of: Mapping[str, Any]) -> str:
     """An equation, as formulas where it has some, as the residual's text otherwise."""
     if of.get("formulas"):
         return f'<div class="equation">{"".join(mathml(str(f)) for f in of["formulas"])}</div>'
-    return f'<div class="equation"><pre><code>{escape(of["code"])}</code></pre></div>' if of.get("code") else ""
+    return (
+        f'<div class="equation"><pre><code>{escape(of["code"])}</code></pre></div>'
+        if of.get("code")
+        else ""
+    )
 
 
 def fact(label: str, value: str, good: bool = False) -> str:
@@ -110,15 +138,24 @@ def facts(result: Mapping[str, Any]) -> str:
     if result.get("relative_l2") is not None:
         seeds = result.get("seeds", 1)
         found.append(
-            fact("relative L2 error" + (f", mean of {seeds} seeds" if seeds > 1 else ""), f"{result['relative_l2']:.2e}", True)
+            fact(
+                "relative L2 error" + (f", mean of {seeds} seeds" if seeds > 1 else ""),
+                f"{result['relative_l2']:.2e}",
+                True,
+            )
         )
     if result.get("loss") is not None:
         found.append(fact("loss", f"{result['loss']:.2e}"))
     if result.get("estimate") is not None:
         found.append(fact("estimated error", f"{result['estimate']:.1e}"))
     if result.get("train_seconds") is not None:
-        steps, way = result.get("steps", 0), "solving" if result.get("network") == SPECTRAL else "training"
-        found.append(fact(f"{way}, {steps:,} step{'s' * (steps != 1)}", seconds(result["train_seconds"])))
+        steps, way = (
+            result.get("steps", 0),
+            "solving" if result.get("network") == SPECTRAL else "training",
+        )
+        found.append(
+            fact(f"{way}, {steps:,} step{'s' * (steps != 1)}", seconds(result["train_seconds"]))
+        )
     if each := result.get("ms_per_step"):
         found.append(fact("per step", f"{each:.3g} ms" if each < 1000 else f"{each / 1000:.3g} s"))
     for name, value in (result.get("unknowns") or {}).items():
@@ -153,7 +190,10 @@ def settings(solution: Solution, result: Mapping[str, Any]) -> str:
     rows |= {k: v for k, v in result.items() if k not in HIDDEN and v is not None}
     rows |= recipe_facts(solution.recipe)
     rows |= {f"version of {k}": v for k, v in (result.get("versions") or {}).items()}
-    body = "".join(f"<tr><td>{escape(k.replace('_', ' '))}</td><td>{escape(_shown(v))}</td></tr>" for k, v in rows.items())
+    body = "".join(
+        f"<tr><td>{escape(k.replace('_', ' '))}</td><td>{escape(_shown(v))}</td></tr>"
+        for k, v in rows.items()
+    )
     return f'<h2>Settings</h2><div class="wide"><table class="settings">{body}</table></div>'
 
 
@@ -164,9 +204,13 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    if isinstance(value, tuple):  # numbers by axis: ((None, 36),) is 36 for all, (("x", 24), ("y", 12)) one for each
+    if isinstance(
+        value, tuple
+    ):  # numbers by axis: ((None, 36),) is 36 for all, (("x", 24), ("y", 12)) one for each
         if all(isinstance(each, tuple) and len(each) == 2 for each in value):
-            return ", ".join(_shown(v) if k is None else f"{k}: {_shown(v)}" for k, v in value) or "–"
+            return (
+                ", ".join(_shown(v) if k is None else f"{k}: {_shown(v)}" for k, v in value) or "–"
+            )
         return ", ".join(map(_shown, value)) or "–"
     if isinstance(value, Mapping):
         return ", ".join(f"{k}: {_shown(v)}" for k, v in value.items())
@@ -175,10 +219,27 @@ def _shown(value: Any) -> str:
 
 def training(solution: Solution) -> str:
     history = solution.history
-    terms = [Series(name, history.steps, values) for name, values in history.losses.items()] if len(history.losses) > 1 else []
-    found = chart([Series("loss", history.steps, history.total), *terms], "step", "loss", log=True, title="Loss and its terms")
+    terms = (
+        [Series(name, history.steps, values) for name, values in history.losses.items()]
+        if len(history.losses) > 1
+        else []
+    )
+    found = chart(
+        [Series("loss", history.steps, history.total), *terms],
+        "step",
+        "loss",
+        log=True,
+        title="Loss and its terms",
+    )
     errors = [Series("relative L2 error", history.error_steps, history.errors)]
-    found += chart(errors, "step", "relative L2 error", log=True, title="Error of the best parameters so far", named=False)
+    found += chart(
+        errors,
+        "step",
+        "relative L2 error",
+        log=True,
+        title="Error of the best parameters so far",
+        named=False,
+    )
     return f'<h2>Training</h2><div class="charts">{found}</div>' if found else ""
 
 
@@ -211,10 +272,10 @@ def _panels(found: list[Picture]) -> str:
         panels.append(panel(picture, picture.values, low, high, VALUES, "solution" + where))
         if picture.reference is not None and picture.difference is not None:
             panels.append(panel(picture, picture.reference, low, high, VALUES, "reference" + where))
-            panels.append(panel(picture, picture.difference, -most, most, DIFFERENCES, "difference" + where))
-    return (
-        f'<div class="scales">{scales}</div><div class="{"slices beside" if differences else "slices"}">{"".join(panels)}</div>'
-    )
+            panels.append(
+                panel(picture, picture.difference, -most, most, DIFFERENCES, "difference" + where)
+            )
+    return f'<div class="scales">{scales}</div><div class="{"slices beside" if differences else "slices"}">{"".join(panels)}</div>'
 
 
 def factor_section(solution: Solution, field: str) -> str:
@@ -228,7 +289,9 @@ def factor_section(solution: Solution, field: str) -> str:
     out = []
     for axis, (x, values) in curves.items():
         series = [Series(f"product {j + 1}", x, values[:, j]) for j in range(values.shape[1])]
-        out.append(chart(series, axis, "factor", title=f"Factors along {axis}", named=False, width=NARROW))
+        out.append(
+            chart(series, axis, "factor", title=f"Factors along {axis}", named=False, width=NARROW)
+        )
     first = ", of the first window of time" if len(windows_of(solution)) > 1 else ""
     terms = " + ".join(f"{escape(number(s))} Π f<sub>{j + 1}</sub>" for j, s in enumerate(sizes))
     key = legend([(j, f"product {j + 1}, size {number(s)}") for j, s in enumerate(sizes)])
@@ -244,8 +307,12 @@ def viewer_section(data: Mapping[str, Any]) -> str:
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    colours = {name: [to_hex(colormaps[name](i / (STOPS - 1))) for i in range(STOPS)] for name in COLOURS}
-    text = json.dumps({**data, "colours": colours, "diverging": DIFFERENCES}, separators=(",", ":")).replace("<", "\\u003c")
+    colours = {
+        name: [to_hex(colormaps[name](i / (STOPS - 1))) for i in range(STOPS)] for name in COLOURS
+    }
+    text = json.dumps(
+        {**data, "colours": colours, "diverging": DIFFERENCES}, separators=(",", ":")
+    ).replace("<", "\\u003c")
     note = (
         "Computed here, from the factors, to about"
         f" {max(data['error'], 1e-7):.0e} of the largest value. Move the pointer or the arrow keys over the picture; ▶ runs through an axis."
@@ -270,7 +337,11 @@ def render(solution: Solution, result: Mapping[str, Any], pictures: list[list[Pi
         result.get("device"),
     ]
     title = str(result.get("problem") or solution.problem.name)
-    notes = ["<b>Stopped early</b>: these are the best parameters so far."] if result.get("interrupted") else []
+    notes = (
+        ["<b>Stopped early</b>: these are the best parameters so far."]
+        if result.get("interrupted")
+        else []
+    )
     notes += [escape(words) for words in result.get("advice") or ()]
     body = [
         f'<h1>{escape(title)}</h1><p class="lead">{escape(", ".join(str(part) for part in lead if part))}</p>',

@@ -82,7 +82,10 @@ class Count:
 
 PUBLISHED: dict[str, tuple[dict[str, Count], int]] = {  # millions
     "SPINN": (dict(zip(ROWS, (Count(20, 20), Count(40, 40), Count(80, 80)))), 280),
-    "PINN": (dict(zip(ROWS, (Count(21_609, 21_609), Count(86_638, 43_419), Count(130_057, 87_040)))), 390_370),
+    "PINN": (
+        dict(zip(ROWS, (Count(21_609, 21_609), Count(86_638, 43_419), Count(130_057, 87_040)))),
+        390_370,
+    ),
 }
 
 # of an activation, on top of itself: at the value, and for the two further coefficients of a ray (see jets.py)
@@ -94,15 +97,38 @@ def by_formula(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[s
     """The paper's table by its own conventions (see the module's text): a Count for each of `ROWS`, each from scratch."""
     axes, points = _checked(network, axes, points)
     if network.body != "mlp":
-        raise InputError(f"network: the paper's table counts the plain MLP, got body={network.body!r}: write body='mlp'")
+        raise InputError(
+            f"network: the paper's table counts the plain MLP, got body={network.body!r}: write body='mlp'"
+        )
     width, squares = network.width, network.depth  # one hidden layer more than the depth says
     if isinstance(network, SPINN):
-        forward = points * axes * (width + squares * width**2 + width) + (axes - 1) * network.rank * points**axes
-        return dict(zip(ROWS, (Count(forward, forward), Count(2 * forward, 2 * forward), Count(4 * forward, 4 * forward))))
+        forward = (
+            points * axes * (width + squares * width**2 + width)
+            + (axes - 1) * network.rank * points**axes
+        )
+        return dict(
+            zip(
+                ROWS,
+                (
+                    Count(forward, forward),
+                    Count(2 * forward, 2 * forward),
+                    Count(4 * forward, 4 * forward),
+                ),
+            )
+        )
     forward = points**axes * (axes * width + squares * width**2 + width)
     active = points**axes * (squares + 1) * width
     first = Count(4 * forward + active, 2 * forward + active)
-    return dict(zip(ROWS, (Count(forward, forward), first, Count(6 * forward + 2 * active, 4 * forward + 3 * active))))
+    return dict(
+        zip(
+            ROWS,
+            (
+                Count(forward, forward),
+                first,
+                Count(6 * forward + 2 * active, 4 * forward + 3 * active),
+            ),
+        )
+    )
 
 
 def one_pass(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[str, Count]:
@@ -116,7 +142,10 @@ def one_pass(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[str
     if isinstance(network, PINN):
         wide = network.width * (3 if network.body == "modified" else 1)
         slopes = axes * Count((axes - 1) * wide, axes * wide)  # of the first layer, once
-        return {"network": points**axes * _body(network, axes, 1, axes) + slopes, "merge": Count(0, 0)}
+        return {
+            "network": points**axes * _body(network, axes, 1, axes) + slopes,
+            "merge": Count(0, 0),
+        }
     return {
         "network": points * axes * _body(network, 1, network.rank, 1),
         "merge": _merge(network.rank, axes, points) * (1 + 2 * axes),
@@ -136,19 +165,30 @@ def _body(network: SPINN | PINN, inputs: int, outputs: int, rays: int) -> Count:
 
     active = each(ACTIVE[network.activation])
     hidden = (dense(width, width) + width * active) * (network.depth - 1)
-    scaling = Count(0, rays * outputs)  # the second Taylor coefficient is half the second derivative
+    scaling = Count(
+        0, rays * outputs
+    )  # the second Taylor coefficient is half the second derivative
 
     def first(outputs: int) -> Count:
         """With its activation. The second coefficients of a coordinate are zero; a PINN sees that, for a batch of axes they are carried."""
         if isinstance(network, SPINN):
             return dense(inputs, outputs) + outputs * active
         value, ray = ACTIVE[network.activation]
-        return dense(inputs, outputs, rows=1) + outputs * (value + rays * Count(ray.adds - 1, ray.mults - 1))
+        return dense(inputs, outputs, rows=1) + outputs * (
+            value + rays * Count(ray.adds - 1, ray.mults - 1)
+        )
 
     if network.body == "mlp":
         return first(width) + hidden + dense(width, outputs) + scaling
     mixing = (each(PRODUCT) + Count(rows, 0)) * width * (network.depth - 1)
-    return first(3 * width) + Count(rows * width, 0) + hidden + mixing + dense(width, outputs) + scaling
+    return (
+        first(3 * width)
+        + Count(rows * width, 0)
+        + hidden
+        + mixing
+        + dense(width, outputs)
+        + scaling
+    )
 
 
 def _merge(rank: int, axes: int, points: int) -> Count:
@@ -180,7 +220,9 @@ class Counted(NamedTuple):
     activations: float | None
 
 
-def counted(network: SPINN | PINN, axes: int = 3, points: int = 64, way: Way = "one pass") -> Counted:
+def counted(
+    network: SPINN | PINN, axes: int = 3, points: int = 64, way: Way = "one pass"
+) -> Counted:
     """Counts the evaluation of u and its first and second derivatives along every axis, at `points` per axis.
 
     `way`: "one pass" as separax does it (a PINN's jets at points^axes scattered points too), or "nested" as the paper's code
@@ -265,9 +307,13 @@ def table(counts: bool = True) -> list[Line]:
         rows = by_formula(network)
         for row, count in rows.items():
             lines.append(
-                _line(f"{name}, {row}", count)._replace(published_adds=published[row].adds, published_mults=published[row].mults)
+                _line(f"{name}, {row}", count)._replace(
+                    published_adds=published[row].adds, published_mults=published[row].mults
+                )
             )
-        lines.append(_line(f"{name}, the paper's total", _sum(rows))._replace(published_total=total))
+        lines.append(
+            _line(f"{name}, the paper's total", _sum(rows))._replace(published_total=total)
+        )
     for name, network in (("SPINN", PAPER_SPINN), ("PINN", PAPER_PINN)):
         lines.append(_line(f"{name}, separax in one pass", _sum(one_pass(network))))
     if counts:

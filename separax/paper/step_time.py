@@ -42,9 +42,14 @@ class PaperNetwork(eqx.Module):
         bodies = []
         for i in range(len(network.axes)):
             body = jax.tree.map(lambda leaf, i=i: leaf[i], network.body)
-            layers = {"hidden": [(la.weight, la.bias) for la in body.hidden], "out": (body.out.weight, body.out.bias)}
+            layers = {
+                "hidden": [(la.weight, la.bias) for la in body.hidden],
+                "out": (body.out.weight, body.out.bias),
+            }
             if isinstance(body, ModifiedMLP):
-                layers["first"] = list(zip(jnp.split(body.first.weight, 3, -1), jnp.split(body.first.bias, 3, -1)))
+                layers["first"] = list(
+                    zip(jnp.split(body.first.weight, 3, -1), jnp.split(body.first.bias, 3, -1))
+                )
             bodies.append(layers)
         return cls(bodies, jax.tree.map(jax.lax.stop_gradient, network))
 
@@ -68,7 +73,9 @@ class PaperNetwork(eqx.Module):
                 h = act(dense(h, layer))
         h = dense(h, body["out"])
         if any(axis.walls):
-            h = h * jnp.repeat(axis.envelope(x, 0)[0], h.shape[-1] // self.network.components, axis=-1)
+            h = h * jnp.repeat(
+                axis.envelope(x, 0)[0], h.shape[-1] // self.network.components, axis=-1
+            )
         return h
 
 
@@ -88,11 +95,19 @@ class PaperSource:
             nothing = (0,) * len(coordinates)
             return self.network.derivatives(coordinates, {nothing})[nothing]
         components = self.network.network.components
-        factors = [self.network.features(i, x).reshape(len(x), components, -1) for i, x in enumerate(coordinates)]
+        factors = [
+            self.network.features(i, x).reshape(len(x), components, -1)
+            for i, x in enumerate(coordinates)
+        ]
         merged, done = factors[0], LETTERS[0]
         for letter, factor in zip(LETTERS[1 : len(factors)], factors[1:]):
             last = letter == LETTERS[len(factors) - 1]
-            merged = jnp.einsum(f"{done}kr,{letter}kr->{done}{letter}k{'' if last else 'r'}", merged, factor, precision=PRECISION)
+            merged = jnp.einsum(
+                f"{done}kr,{letter}kr->{done}{letter}k{'' if last else 'r'}",
+                merged,
+                factor,
+                precision=PRECISION,
+            )
             done += letter
         return merged if len(factors) > 1 else jnp.sum(merged, -1)
 
@@ -114,9 +129,13 @@ class PaperLoss(Loss):
     def sources(self, network: Any, places: Any) -> list[Any]:
         separable = not isinstance(network, PointwiseNetwork)
         if separable and self.problem.lift is not None:
-            raise InputError("bench: the paper's way has no values built in but zero: write hard=False for the others")
+            raise InputError(
+                "bench: the paper's way has no values built in but zero: write hard=False for the others"
+            )
         if separable and not all(isinstance(place, Lattice) for place in places):
-            raise InputError("bench: the paper's separable network has no scattered points: leave out Data conditions")
+            raise InputError(
+                "bench: the paper's separable network has no scattered points: leave out Data conditions"
+            )
         return [PaperSource(in_the_papers_way(network), place) for place in places]
 
 
@@ -136,13 +155,17 @@ def seconds_per_step(run: Callable[[], int], seconds: float = 3.0, least: int = 
     return statistics.median(found)
 
 
-def ours(problem: Problem, recipe: Recipe, seeds: int = 1, steps: int = 1000, seconds: float = 3.0) -> dict[str, Any]:
+def ours(
+    problem: Problem, recipe: Recipe, seeds: int = 1, steps: int = 1000, seconds: float = 3.0
+) -> dict[str, Any]:
     """Time and memory of our step, many to a launch; for several seeds, the time of one step of all of them.
 
     A launch is `steps` steps, or fewer where they are slow: enough to fill the time that is given a few times over.
     """
     if isinstance(recipe.network, PINN):
-        recipe = dataclasses.replace(recipe, steps=SLOW_ROUND)  # its steps are long: rounds of a few suffice
+        recipe = dataclasses.replace(
+            recipe, steps=SLOW_ROUND
+        )  # its steps are long: rounds of a few suffice
     trainer = Trainer(Loss(problem, recipe), None if seeds == 1 else seeds)
     key = jax.random.key(0)
     state = trainer.init(key if seeds == 1 else jax.random.split(key, seeds))
@@ -166,7 +189,9 @@ def ours(problem: Problem, recipe: Recipe, seeds: int = 1, steps: int = 1000, se
     }
 
 
-def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: float = 3.0) -> dict[str, Any]:
+def paper_style(
+    problem: Problem, recipe: Recipe, steps: int = 100, seconds: float = 3.0
+) -> dict[str, Any]:
     """Time and memory of the paper-style step, one Python call each."""
     loss = PaperLoss(problem, recipe)
     trainer = Trainer(loss)
@@ -174,7 +199,9 @@ def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: flo
     params, static = eqx.partition(in_the_papers_way(model.network), eqx.is_array)
     first = recipe.stages[0]  # the one our step is timed with, too
     if first.optimiser.searches:
-        raise InputError("bench: the paper's way is timed with Adam: write optimiser=sx.Adam(1e-3), or put it first")
+        raise InputError(
+            "bench: the paper's way is timed with Adam: write optimiser=sx.Adam(1e-3), or put it first"
+        )
     optimiser = first.optimiser.transform(first.steps)
     state = optimiser.init(params)
     places = jax.jit(loss.draw)(jax.random.key(1), jnp.array(0))
@@ -201,7 +228,11 @@ def paper_style(problem: Problem, recipe: Recipe, steps: int = 100, seconds: flo
 
     spent = seconds_per_step(run, seconds)
     used = program_bytes(program)
-    return {"ms_per_step": 1e3 * spent, "compile_seconds": compiled, "memory_mb": None if used is None else used / 1e6}
+    return {
+        "ms_per_step": 1e3 * spent,
+        "compile_seconds": compiled,
+        "memory_mb": None if used is None else used / 1e6,
+    }
 
 
 def disagreement(problem: Problem, recipe: Recipe) -> float:
@@ -211,12 +242,18 @@ def disagreement(problem: Problem, recipe: Recipe) -> float:
         trainer = Trainer(kind(problem, recipe))
         params = trainer.init(jax.random.key(0)).model
         places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
-        found.append(jax.jit(jax.grad(lambda p, trainer=trainer, places=places: trainer._value(p, places, {})[0]))(params))
+        found.append(
+            jax.jit(
+                jax.grad(lambda p, trainer=trainer, places=places: trainer._value(p, places, {})[0])
+            )(params)
+        )
     ours, theirs = found
     return float(jnp.linalg.norm(ours - theirs) / jnp.linalg.norm(theirs))
 
 
-def compare(problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3.0) -> dict[str, Any]:
+def compare(
+    problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3.0
+) -> dict[str, Any]:
     """Both steps of a problem, beside each other."""
     with jax.enable_x64(True):
         counts = recipe.counts(problem.box)

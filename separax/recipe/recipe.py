@@ -90,16 +90,25 @@ class Recipe:
     def __post_init__(self):
         network_name(self.network)
         object.__setattr__(self, "steps", whole("steps", self.steps))
-        one_of("precision", self.precision if isinstance(self.precision, str) else repr(self.precision), PRECISIONS)
+        one_of(
+            "precision",
+            self.precision if isinstance(self.precision, str) else repr(self.precision),
+            PRECISIONS,
+        )
         if self.points is not None and (
-            not isinstance(self.points, (Mapping, Sequence, np.ndarray)) or isinstance(self.points, str)
+            not isinstance(self.points, (Mapping, Sequence, np.ndarray))
+            or isinstance(self.points, str)
         ):
             whole("points", self.points)
         if not isinstance(self.sampler, Sampler):
-            raise InputError(f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}")
+            raise InputError(
+                f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}"
+            )
         self._check_optimisers()
         if self.causal is not None and not isinstance(self.causal, Causal):
-            raise InputError(f"causal must be a Causal or None, got {self.causal!r}: write causal=sx.Causal()")
+            raise InputError(
+                f"causal must be a Causal or None, got {self.causal!r}: write causal=sx.Causal()"
+            )
         finite("emphasis", self.emphasis, positive=True)
         if not isinstance(self.weights, Mapping):
             raise InputError(
@@ -123,13 +132,17 @@ class Recipe:
         for one in self.optimisers:
             name = type(one).__name__
             if one.sees == "layers" and not isinstance(self.network, SPINN):
-                raise InputError(f"optimiser: {name} needs a separable network, got {self.network!r}: write network=sx.SPINN(…)")
+                raise InputError(
+                    f"optimiser: {name} needs a separable network, got {self.network!r}: write network=sx.SPINN(…)"
+                )
             if one.solves and self.precision != "float64":
                 raise InputError(
                     f"optimiser: {name} works in float64, got precision={self.precision!r}: write precision='float64'"
                 )
         if not self.optimisers:
-            raise InputError("optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]")
+            raise InputError(
+                "optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
+            )
         open_ = [type(one).__name__ for one in self.optimisers if one.steps is None]
         if len(open_) > 1:
             raise InputError(
@@ -170,8 +183,14 @@ class Recipe:
         if isinstance(network, SPINN) and network.functions and isinstance(points, int):
             pieces = 1 + max((len(places) for _, places in network.breaks), default=0)
             most = max(1, int(FUNCTIONS_PER_POINT * points / pieces))
-            waves, all_waves = min(network.frequencies, max(1, (most - 1) // 2)), 1 + 2 * network.frequencies
-            fewer = {axis: 1 + 2 * waves if n == all_waves else min(n, most) for axis, n in network.functions}
+            waves, all_waves = (
+                min(network.frequencies, max(1, (most - 1) // 2)),
+                1 + 2 * network.frequencies,
+            )
+            fewer = {
+                axis: 1 + 2 * waves if n == all_waves else min(n, most)
+                for axis, n in network.functions
+            }
             network = replace(network, functions=tuple(fewer.items()), frequencies=waves)
             network = replace(network, rank=network.possible_rank())
         return replace(self, network=network, points=points)
@@ -197,7 +216,9 @@ class Recipe:
 
     def counts(self, box: Box) -> dict[str, int]:
         """Points per axis."""
-        return box.counts(POINTS[min(box.dimension, len(POINTS)) - 1] if self.points is None else self.points)
+        return box.counts(
+            POINTS[min(box.dimension, len(POINTS)) - 1] if self.points is None else self.points
+        )
 
     def _check_resolved(self, problem: Problem) -> None:
         """With fewer points than polynomials, residuals would vanish at the points and nowhere else."""
@@ -213,7 +234,11 @@ class Recipe:
 
     def _check_causal(self, causal: Causal, problem: Problem) -> None:
         if TIME not in problem.box.axes or TIME in problem.periodic:
-            kind = "what is periodic in t" if TIME in problem.periodic else f"{problem.box!r}, without a time axis 't',"
+            kind = (
+                "what is periodic in t"
+                if TIME in problem.periodic
+                else f"{problem.box!r}, without a time axis 't',"
+            )
             raise InputError(f"causal: {kind} has no earlier and later: leave causal out")
         if searching := [type(one).__name__ for one in self.optimisers if one.searches]:
             raise InputError(
@@ -239,7 +264,9 @@ class Recipe:
             stage.optimiser.transform(stage.steps)
             if stage.optimiser.sees == "layers":
                 self._check_resolved(problem)
-            if stage.optimiser.sees == "layers" and any(term.condition.jump for term in problem.terms):
+            if stage.optimiser.sees == "layers" and any(
+                term.condition.jump for term in problem.terms
+            ):
                 raise InputError(
                     "optimiser: Solve cannot join two faces: build a Periodic condition in (hard=True), or use sx.BFGS"
                 )

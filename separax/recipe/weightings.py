@@ -53,10 +53,14 @@ class Causal:
             whole("Causal: slices", self.slices, 2)
         given = self.tolerances
         if isinstance(given, str) or not isinstance(given, Iterable) or not (each := tuple(given)):
-            raise InputError(f"Causal: tolerances must be numbers that rise, got {given!r}: write tolerances=(1e-2, 1e-1, 1.0)")
+            raise InputError(
+                f"Causal: tolerances must be numbers that rise, got {given!r}: write tolerances=(1e-2, 1e-1, 1.0)"
+            )
         each = tuple(finite("Causal: tolerances", one) for one in each)
         if each[0] < 0 or any(b <= a for a, b in itertools.pairwise(each)):
-            raise InputError(f"Causal: tolerances must rise and not be negative, got {each}: write tolerances=(1e-2, 1e-1, 1.0)")
+            raise InputError(
+                f"Causal: tolerances must rise and not be negative, got {each}: write tolerances=(1e-2, 1e-1, 1.0)"
+            )
         object.__setattr__(self, "tolerances", each)
 
     def number(self, points: int) -> int:
@@ -65,7 +69,9 @@ class Causal:
 
     def advanced(self, tolerance: Int[Array, ""], least: Array) -> Int[Array, ""]:
         """The number of the next step's tolerance, where the least weight of this one is `least`."""
-        return jnp.minimum(tolerance + (least > DONE), len(self.tolerances) - 1).astype(tolerance.dtype)
+        return jnp.minimum(tolerance + (least > DONE), len(self.tolerances) - 1).astype(
+            tolerance.dtype
+        )
 
 
 def causal_weights(losses: Float[Array, " slices"], tolerance: Array) -> Float[Array, " slices"]:
@@ -80,7 +86,9 @@ def time_slices(times: Array, bounds: tuple[float, float], number: int) -> Int[A
     return jnp.clip(((times - lower) * (number / (upper - lower))).astype(jnp.int32), 0, number - 1)
 
 
-def slice_means(place: Place, axis: str, values: Array, owner: Int[Array, " n"], number: int) -> Float[Array, " slices"]:
+def slice_means(
+    place: Place, axis: str, values: Array, owner: Int[Array, " n"], number: int
+) -> Float[Array, " slices"]:
     """The mean of `values` over each slice of an axis, by the place's quadrature; 0 where a draw left a slice without points."""
     if isinstance(place, Lattice):
         at = place.axes.index(axis)

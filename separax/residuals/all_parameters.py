@@ -35,11 +35,16 @@ from .output_layers import flat
 Weights = Float[Array, "axes weights"]
 
 
-def residuals(loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs) -> Float[Array, " residuals"]:
+def residuals(
+    loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs
+) -> Float[Array, " residuals"]:
     """All that is left anywhere, each value times the root of what it counts: the loss is the sum of their squares."""
     known = Inputs(model.unknowns, given)
     found = sources(model.network, places, loss.needs)
-    made = [weighted_parts(loss, i, place, source, known) for i, (place, source) in enumerate(zip(places, found))]
+    made = [
+        weighted_parts(loss, i, place, source, known)
+        for i, (place, source) in enumerate(zip(places, found))
+    ]
     return jnp.concatenate([jnp.ravel(values) for part in made for values in part])
 
 
@@ -54,7 +59,9 @@ class Axes:
 
     def body(self, weights: Weights) -> SeparableNetwork:
         """The network with these weights."""
-        return eqx.tree_at(lambda n: n.body, self.network, eqx.combine(jax.vmap(self._one)(weights), self._static))
+        return eqx.tree_at(
+            lambda n: n.body, self.network, eqx.combine(jax.vmap(self._one)(weights), self._static)
+        )
 
     def at(self, x: Float[Array, " axes"], order: int) -> tuple[Array, Callable[[Array], Weights]]:
         """The factors where each axis is at one coordinate, (axes, components, orders, rank), and what takes cotangents of them to
@@ -66,12 +73,16 @@ class Axes:
         values, back = jax.vjp(factors, self.weights)
         return values, lambda cotangent: back(cotangent)[0]
 
-    def tables(self, coordinates: Coordinates, order: int) -> list[Float[Array, "points components orders rank weights"]]:
+    def tables(
+        self, coordinates: Coordinates, order: int
+    ) -> list[Float[Array, "points components orders rank weights"]]:
         """Per axis: how its factors change with its weights."""
 
         def at(x: Array) -> Array:
             values, back = self.at(x, order)
-            units = jnp.eye(math.prod(values.shape[1:]), dtype=values.dtype).reshape(-1, *values.shape[1:])
+            units = jnp.eye(math.prod(values.shape[1:]), dtype=values.dtype).reshape(
+                -1, *values.shape[1:]
+            )
             made = jax.vmap(lambda unit: back(jnp.broadcast_to(unit, values.shape)))(units)
             return made.reshape(*values.shape[1:], *self.weights.shape)
 
@@ -82,29 +93,45 @@ class Axes:
         """Where the numbers of a flat model stand among the rows of weights followed by the unknowns; beyond them all, if nowhere."""
         number = self.weights.size
         there = jnp.arange(number, dtype=float).reshape(self.weights.shape)
-        nowhere = jax.tree.map(lambda a: jnp.full(a.shape, number + len(unknowns), float), eqx.filter(self.network, eqx.is_array))
-        network = eqx.tree_at(
-            lambda n: n.body, nowhere, eqx.filter(Axes(_as_floats(self.network)).body(there).body, eqx.is_array)
+        nowhere = jax.tree.map(
+            lambda a: jnp.full(a.shape, number + len(unknowns), float),
+            eqx.filter(self.network, eqx.is_array),
         )
-        return flat(Model(network, {k: jnp.asarray(float(number + i)) for i, k in enumerate(unknowns)})).astype(int)
+        network = eqx.tree_at(
+            lambda n: n.body,
+            nowhere,
+            eqx.filter(Axes(_as_floats(self.network)).body(there).body, eqx.is_array),
+        )
+        return flat(
+            Model(network, {k: jnp.asarray(float(number + i)) for i, k in enumerate(unknowns)})
+        ).astype(int)
 
 
 def _as_floats(network: SeparableNetwork) -> SeparableNetwork:
     return jax.tree.map(lambda a: a.astype(float) if eqx.is_array(a) else a, network)
 
 
-def weight_equations(loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs) -> NormalEquations:
+def weight_equations(
+    loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs
+) -> NormalEquations:
     """The normal equations in all numbers of a model, in the order of its flat vector."""
     assert isinstance(model.network, SeparableNetwork)  # others have no axes
     axes = Axes(model.network)
     own, extra, dtype = axes.weights.size, len(model.unknowns), axes.weights.dtype
     value = jnp.zeros((), dtype)
     # one more than there are, for numbers that no residual feels
-    gradient, matrix = jnp.zeros(own + extra + 1, dtype), jnp.zeros((own + extra + 1, own + extra + 1), dtype)
+    gradient, matrix = (
+        jnp.zeros(own + extra + 1, dtype),
+        jnp.zeros((own + extra + 1, own + extra + 1), dtype),
+    )
     parts = linearised(loss, model, places, given)
-    tables = _tables(axes, [linear.place for linear in parts], max(highest(needs) for needs in loss.needs))
+    tables = _tables(
+        axes, [linear.place for linear in parts], max(highest(needs) for needs in loss.needs)
+    )
     for linear, known in zip(parts, tables):
-        made, towards = _on_points(axes, linear) if known is None else _on_lattice(axes, linear, known)
+        made, towards = (
+            _on_points(axes, linear) if known is None else _on_lattice(axes, linear, known)
+        )
         value = value + jnp.sum(linear.left**2)
         gradient = gradient.at[:own].add(towards(linear.left))
         matrix = matrix.at[:own, :own].add(made)
@@ -126,13 +153,19 @@ def _on_points(axes: Axes, linear: Linear) -> tuple[Array, Towards]:
     factors = linear.factors
     order = max(max(orders) for _, orders in linear.slopes)
     components, _, number, rank = factors[0].shape
-    spread = jnp.zeros((number, len(linear.left), len(factors), components, order + 1, rank), linear.left.dtype)
+    spread = jnp.zeros(
+        (number, len(linear.left), len(factors), components, order + 1, rank), linear.left.dtype
+    )
     for (component, orders), slope in linear.slopes.items():
         for i in range(len(factors)):
             others = [f[component, o] for k, (f, o) in enumerate(zip(factors, orders)) if k != i]
             rest = functools.reduce(operator.mul, others, jnp.ones((number, rank), slope.dtype))
-            spread = spread.at[:, :, i, component, orders[i]].add(slope.T[..., None] * rest[:, None])
-    jacobian = jax.vmap(lambda x, each: jax.vmap(axes.at(x, order)[1])(each))(jnp.stack(linear.place.coordinates, 1), spread)
+            spread = spread.at[:, :, i, component, orders[i]].add(
+                slope.T[..., None] * rest[:, None]
+            )
+    jacobian = jax.vmap(lambda x, each: jax.vmap(axes.at(x, order)[1])(each))(
+        jnp.stack(linear.place.coordinates, 1), spread
+    )
     flat = jacobian.reshape(linear.left.size, -1)
     return einsum("nw,nv->wv", flat, flat), lambda values: flat.T @ values.T.ravel()
 
@@ -140,7 +173,10 @@ def _on_points(axes: Axes, linear: Linear) -> tuple[Array, Towards]:
 def _tables(axes: Axes, places: Sequence[Place], order: int) -> list[list[Array] | None]:
     """The tables of every lattice, from one pass over all coordinates that they have."""
     rows = [Rows() for _ in axes.network.axes]
-    cuts = [None if isinstance(p, Points) else [r.add(c) for r, c in zip(rows, p.coordinates)] for p in places]
+    cuts = [
+        None if isinstance(p, Points) else [r.add(c) for r, c in zip(rows, p.coordinates)]
+        for p in places
+    ]
     tables = axes.tables(tuple(r.all(axes.weights.dtype) for r in rows), order)
     return [None if cut is None else [table[s] for table, s in zip(tables, cut)] for cut in cuts]
 
@@ -158,12 +194,16 @@ def _on_lattice(axes: Axes, linear: Linear, known: Sequence[Array]) -> tuple[Arr
             here = _arranged(spreads[i], (i + 1,))
             half = einsum("nab,nbw->naw", einsum("nxa,nxb->nab", here, here), tables[i])
         else:
-            gram = einsum("nmxa,nmxb->namb", *(_arranged(spreads[j], (i + 1, k + 1)) for j in (i, k)))
+            gram = einsum(
+                "nmxa,nmxb->namb", *(_arranged(spreads[j], (i + 1, k + 1)) for j in (i, k))
+            )
             half = einsum("namb,mbw->naw", gram, tables[k])
         return einsum("naw,nav->wv", tables[i], half)
 
     upper = {(i, k): block(i, k) for i in range(number) for k in range(i, number)}
-    whole = [[upper[i, k] if i <= k else upper[k, i].T for k in range(number)] for i in range(number)]
+    whole = [
+        [upper[i, k] if i <= k else upper[k, i].T for k in range(number)] for i in range(number)
+    ]
 
     def towards(values: Array) -> Array:
         each = []
@@ -179,7 +219,9 @@ def _on_lattice(axes: Axes, linear: Linear, known: Sequence[Array]) -> tuple[Arr
 def _arranged(spread: Array, kept: tuple[int, ...]) -> Array:
     """The axes `kept` first, all others of the lattice (and the parts) as one, then components, orders and rank as one."""
     last = spread.ndim - 3
-    turned = jnp.transpose(spread, (*kept, *(a for a in range(last) if a not in kept), last, last + 1, last + 2))
+    turned = jnp.transpose(
+        spread, (*kept, *(a for a in range(last) if a not in kept), last, last + 1, last + 2)
+    )
     return turned.reshape(*turned.shape[: len(kept)], math.prod(turned.shape[len(kept) : last]), -1)
 
 
@@ -194,7 +236,13 @@ class Residuals:
         places: Sequence[Place],
         given: ExtraInputs,
     ):
-        self.loss, self._value, self._model, self.places, self.given = loss, value, model, places, given
+        self.loss, self._value, self._model, self.places, self.given = (
+            loss,
+            value,
+            model,
+            places,
+            given,
+        )
         # a jump couples two faces: that is no residual at a point
         joined = any(term.condition.jump for term in loss.problem.terms)
         network = loss.recipe.network

@@ -49,9 +49,14 @@ def jacobians(linears: Sequence[Linear]) -> Iterator[tuple[AtPoints | OnLattice,
     small: list[Linear] = []
     for linear in linears:
         axes, rows = len(linear.features), linear.left.size
-        unknowns = sum(f.shape[0] * f.shape[3] * r for f, r in zip(linear.features, linear.merge.ranks))
+        unknowns = sum(
+            f.shape[0] * f.shape[3] * r for f, r in zip(linear.features, linear.merge.ranks)
+        )
         unknowns += 0 if linear.core is None else linear.core.size
-        if rows * unknowns**2 < plain.work * axes * (axes + 1) / 2 and rows * unknowns < plain.numbers:
+        if (
+            rows * unknowns**2 < plain.work * axes * (axes + 1) / 2
+            and rows * unknowns < plain.numbers
+        ):
             small.append(linear)
         else:
             yield (AtPoints if isinstance(linear.place, Points) else OnLattice)(linear), linear
@@ -67,12 +72,20 @@ class AtPoints:
         merge, shape, components = linear.merge, linear.left.shape, linear.factors[0].shape[0]
         # E of the module's text, per axis, by component and order: (parts, points, columns)
         spreads: list[dict[Any, Array]] = [{} for _ in linear.factors]
-        cores = [jnp.zeros((*shape, 0 if linear.core is None else linear.core[0].size), linear.left.dtype)] * components
+        cores = [
+            jnp.zeros(
+                (*shape, 0 if linear.core is None else linear.core[0].size), linear.left.dtype
+            )
+        ] * components
         for (component, orders), slope in linear.slopes.items():
             here = [f[component, o] for f, o in zip(linear.factors, orders)]
             core = None if linear.core is None else linear.core[component]
             for i, groups in enumerate(spreads):
-                _add(groups, (component, orders[i]), slope[..., None] * merge.others_at_points(i, here, core))
+                _add(
+                    groups,
+                    (component, orders[i]),
+                    slope[..., None] * merge.others_at_points(i, here, core),
+                )
             if core is not None:
                 spec = ",".join("n" + index for index in merge.core)
                 made = einsum(f"pn,{spec}->pn{merge.core}", slope, *here)
@@ -81,9 +94,15 @@ class AtPoints:
         for groups, features, rank in zip(spreads, linear.features, merge.ranks):
             for c in range(components):
                 nothing = jnp.zeros((*shape, features.shape[3], rank), linear.left.dtype)
-                made = [features[c, o][:, :, None] * e[..., None, :] for (component, o), e in groups.items() if component == c]
+                made = [
+                    features[c, o][:, :, None] * e[..., None, :]
+                    for (component, o), e in groups.items()
+                    if component == c
+                ]
                 columns.append(add_up([nothing, *made]))
-        self.matrix = jnp.concatenate([c.reshape(linear.left.size, -1) for c in (*columns, *cores)], 1)
+        self.matrix = jnp.concatenate(
+            [c.reshape(linear.left.size, -1) for c in (*columns, *cores)], 1
+        )
 
     def transposed(self, values: Array) -> Array:
         return self.matrix.T @ values.ravel()
@@ -112,7 +131,9 @@ class OnLattice:
         if self.linear.core is not None:
             total = jnp.zeros_like(self.linear.core)
             for (component, orders), slope in self.linear.slopes.items():
-                total = total.at[component].add(self._onto_core(jnp.sum(values * slope, 0), component, orders))
+                total = total.at[component].add(
+                    self._onto_core(jnp.sum(values * slope, 0), component, orders)
+                )
             out.append(total.ravel())
         return jnp.concatenate(out)
 
@@ -158,7 +179,9 @@ class OnLattice:
                 # the lattice's last axis is summed; its pair of indices goes to the front
                 lead, back = values.shape[: -(k + 1)], values.shape[-(k + 1) :]
                 flat = values.reshape(math.prod(lead), math.prod(back[:-1]), back[-1])
-                made = einsum("lrx,xp->plr", flat, both).reshape(left.shape[1], right.shape[1], *lead, *back[:-1])
+                made = einsum("lrx,xp->plr", flat, both).reshape(
+                    left.shape[1], right.shape[1], *lead, *back[:-1]
+                )
                 _add(fewer, (own, orders[:k]), made)
             groups = fewer
         total = jnp.zeros((components, number, components, number), linear.core.dtype)
@@ -190,7 +213,9 @@ class OnLattice:
         total = jnp.zeros((*linear.core.shape, components, number, rank), linear.core.dtype)
         for (component, orders), values in groups.items():
             spec = f"{left}{gained}XYW,{left}{core[i]},XY{left}V->{core}XVW"
-            total = total.at[component].add(einsum(spec, values, linear.factors[i][component, orders[i]], self.own[i]))
+            total = total.at[component].add(
+                einsum(spec, values, linear.factors[i][component, orders[i]], self.own[i])
+            )
         return total.reshape(linear.core.size, -1)
 
 
@@ -201,10 +226,15 @@ def _add(groups: dict[Any, Array], key: Any, values: Array) -> None:
 def environments(i: int, linear: Linear, used: Sequence[int]) -> Array:
     """E of the module's text: (parts, lattice…, components, orders used, columns)."""
     shape, rank, components = linear.left.shape, linear.merge.ranks[i], linear.features[i].shape[0]
-    out = [[jnp.zeros((*shape, rank), linear.factors[0].dtype) for _ in used] for _ in range(components)]
+    out = [
+        [jnp.zeros((*shape, rank), linear.factors[0].dtype) for _ in used]
+        for _ in range(components)
+    ]
     for (component, orders), slope in linear.slopes.items():
         here = [f[component, o] for f, o in zip(linear.factors, orders)]
-        others = linear.merge.others(i, here, None if linear.core is None else linear.core[component])
+        others = linear.merge.others(
+            i, here, None if linear.core is None else linear.core[component]
+        )
         at = used.index(orders[i])
         out[component][at] = out[component][at] + slope[..., None] * others
     return jnp.stack([jnp.stack(per, -2) for per in out], -3)
@@ -216,7 +246,17 @@ def _block(i: int, k: int, spreads: Mapping[int, Array], own: Mapping[int, Array
     components, _, _, number = own[i].shape
     columns = (axes + 1, axes + 2, axes + 3)
     rest = [a + 1 for a in range(axes) if a not in (i, k)]
-    start = jnp.zeros((components, number, spreads[i].shape[-1], components, own[k].shape[3], spreads[k].shape[-1]), own[i].dtype)
+    start = jnp.zeros(
+        (
+            components,
+            number,
+            spreads[i].shape[-1],
+            components,
+            own[k].shape[3],
+            spreads[k].shape[-1],
+        ),
+        own[i].dtype,
+    )
     features = jnp.moveaxis(own[i], 2, 0)  # (points, components, orders, features)
 
     def first(array: Array, kept: tuple[int, ...]) -> Array:
@@ -240,5 +280,7 @@ def _block(i: int, k: int, spreads: Mapping[int, Array], own: Mapping[int, Array
         total, _ = lax.scan(with_itself, start, (first(spreads[i], (i + 1,)), features))
     else:
         both = (i + 1, k + 1)
-        total, _ = lax.scan(with_other, start, (first(spreads[i], both), first(spreads[k], both), features))
+        total, _ = lax.scan(
+            with_other, start, (first(spreads[i], both), first(spreads[k], both), features)
+        )
     return total.reshape(components * number * spreads[i].shape[-1], -1)

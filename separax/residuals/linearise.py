@@ -48,10 +48,18 @@ class Here:
     features: Sequence[Array]
     factors: Sequence[Array]
     table: dict[Key, Array]
-    values: Callable[[dict[Key, Array], dict[str, Array]], list[Array]]  # of a table and the unknowns: one array per part
+    values: Callable[
+        [dict[Key, Array], dict[str, Array]], list[Array]
+    ]  # of a table and the unknowns: one array per part
 
 
-def linearised(loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs, basis: Basis | None = None) -> list[Linear]:
+def linearised(
+    loss: Loss,
+    model: Model,
+    places: Sequence[Place],
+    given: ExtraInputs,
+    basis: Basis | None = None,
+) -> list[Linear]:
     """Every part of a loss, linearised where the model is; the features combined to those of a basis, if one is given."""
     network = model.network
     assert isinstance(network, SeparableNetwork)
@@ -59,23 +67,45 @@ def linearised(loss: Loss, model: Model, places: Sequence[Place], given: ExtraIn
     def at(here: Here) -> Linear:
         # a residual at a point depends on what the fields are there, so one cotangent of ones yields the slopes at all points
         left, back = jax.vjp(lambda table: here.values(table, model.unknowns), here.table)
-        ones = [[jnp.ones_like(v) if k == i else jnp.zeros_like(v) for k, v in enumerate(left)] for i in range(len(left))]
+        ones = [
+            [jnp.ones_like(v) if k == i else jnp.zeros_like(v) for k, v in enumerate(left)]
+            for i in range(len(left))
+        ]
         each = [back(one)[0] for one in ones]
         slopes = {key: jnp.stack([one[key] for one in each]) for key in here.table}
         unknowns = [
-            jnp.stack(jax.jvp(lambda v, k=k: here.values(here.table, model.unknowns | {k: v}), (x,), (jnp.ones_like(x),))[1])
+            jnp.stack(
+                jax.jvp(
+                    lambda v, k=k: here.values(here.table, model.unknowns | {k: v}),
+                    (x,),
+                    (jnp.ones_like(x),),
+                )[1]
+            )
             for k, x in model.unknowns.items()
         ]
         turned = here.features if basis is None else features_in(here.features, basis)
-        return Linear(here.place, network.merge, network.core, jnp.stack(left), slopes, unknowns, turned, here.factors)
+        return Linear(
+            here.place,
+            network.merge,
+            network.core,
+            jnp.stack(left),
+            slopes,
+            unknowns,
+            turned,
+            here.factors,
+        )
 
     return [at(here) for here in _by_place(loss, model, places, given)]
 
 
-def separable_residuals(loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs) -> Float[Array, " residuals"]:
+def separable_residuals(
+    loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs
+) -> Float[Array, " residuals"]:
     """All that is left anywhere, as `separax.weights.residuals` has it for every kind of network; here the axes meet in the merge itself, so that
     a large core is never written out as a sum of products."""
-    made = [here.values(here.table, model.unknowns) for here in _by_place(loss, model, places, given)]
+    made = [
+        here.values(here.table, model.unknowns) for here in _by_place(loss, model, places, given)
+    ]
     return jnp.concatenate([jnp.ravel(values) for parts in made for values in parts])
 
 
@@ -84,7 +114,10 @@ def _by_place(loss: Loss, model: Model, places: Sequence[Place], given: ExtraInp
     network = model.network
     assert isinstance(network, SeparableNetwork)  # a recipe whose optimiser needs this has no other
     rows = [Rows() for _ in network.axes]
-    cuts = [tuple((s.start, s.stop) for s in (r.add(c) for r, c in zip(rows, place.coordinates))) for place in places]
+    cuts = [
+        tuple((s.start, s.stop) for s in (r.add(c) for r, c in zip(rows, place.coordinates)))
+        for place in places
+    ]
     order = max(highest(needs) for needs in loss.needs)
     coordinates = tuple(r.all(network.body.out.weight.dtype) for r in rows)
     features = network.features(coordinates, order)
@@ -98,7 +131,10 @@ def _by_place(loss: Loss, model: Model, places: Sequence[Place], given: ExtraInp
         if lifts is not None:  # no weight moves it, but the residuals have it
             lifted = [f[:, :, slice(*s)] for f, s in zip(lifts, cut)]
             products = sum_of_products(len(lifted), lifted[0].shape[-1])
-            table = {key: values + _merged(place, products, None, lifted, key) for key, values in table.items()}
+            table = {
+                key: values + _merged(place, products, None, lifted, key)
+                for key, values in table.items()
+            }
 
         def values(table: dict[Key, Array], unknowns: dict[str, Array]) -> list[Array]:
             source, known = TabulatedValues(place, table), Inputs(unknowns, given)
@@ -121,13 +157,19 @@ def join_places(linears: Sequence[Linear]) -> Linear:
         for one in linears:
             parts, shape = one.left.shape[0], one.left.shape[1:]
             for i, array in enumerate(arrays(one)):
-                index = np.arange(shape[0]) if isinstance(one.place, Points) else np.indices(shape)[i].ravel()
+                index = (
+                    np.arange(shape[0])
+                    if isinstance(one.place, Points)
+                    else np.indices(shape)[i].ravel()
+                )
                 pieces[i].append(jnp.take(array, np.tile(index, parts), along))
         return [jnp.concatenate(each, along) for each in pieces]
 
     def flat(arrays: Callable[[Linear], Array]) -> Array:
         """Values at the points of all places, in the same order, as one part."""
-        return jnp.concatenate([jnp.broadcast_to(arrays(one), one.left.shape).ravel() for one in linears])[None]
+        return jnp.concatenate(
+            [jnp.broadcast_to(arrays(one), one.left.shape).ravel() for one in linears]
+        )[None]
 
     keys = sorted({key for one in linears for key in one.slopes})
     return Linear(
@@ -135,14 +177,19 @@ def join_places(linears: Sequence[Linear]) -> Linear:
         first.merge,
         first.core,
         flat(lambda one: one.left),
-        {key: flat(lambda one, key=key: one.slopes.get(key, jnp.zeros((), one.left.dtype))) for key in keys},
+        {
+            key: flat(lambda one, key=key: one.slopes.get(key, jnp.zeros((), one.left.dtype)))
+            for key in keys
+        },
         [flat(lambda one, i=i: one.unknowns[i]) for i in range(len(first.unknowns))],
         spread(lambda one: one.features, 2),
         spread(lambda one: one.factors, 2),
     )
 
 
-def weighted_parts(loss: Loss, number: int, place: Place, source: Source, known: Inputs) -> list[Array]:
+def weighted_parts(
+    loss: Loss, number: int, place: Place, source: Source, known: Inputs
+) -> list[Array]:
     """What is left of the residuals (0) or of a condition (from 1 on), each value times the root of what it counts."""
     if number == 0:
         expressions = loss.problem.expressions(source, loss.told(known, place), known.unknowns)
@@ -157,9 +204,17 @@ def roots(place: Place, weight: float) -> Array:
     """√ of what a point counts, so that the sum of squares is `weight` times their mean."""
     share = math.sqrt(weight / math.prod(place.shape))
     if isinstance(place, Points):
-        return share * (jnp.ones(()) if place.weights is None else jnp.sqrt(place.weights / jnp.mean(place.weights)))
-    counts = [place.along(a, w / jnp.mean(w)) for a, w in zip(place.axes, place.weights) if w is not None]
-    return share * jnp.sqrt(functools.reduce(operator.mul, counts, jnp.ones((1,) * len(place.axes))))
+        return share * (
+            jnp.ones(())
+            if place.weights is None
+            else jnp.sqrt(place.weights / jnp.mean(place.weights))
+        )
+    counts = [
+        place.along(a, w / jnp.mean(w)) for a, w in zip(place.axes, place.weights) if w is not None
+    ]
+    return share * jnp.sqrt(
+        functools.reduce(operator.mul, counts, jnp.ones((1,) * len(place.axes)))
+    )
 
 
 def features_in(features: Sequence[Array], basis: Basis) -> list[Array]:
@@ -167,9 +222,15 @@ def features_in(features: Sequence[Array], basis: Basis) -> list[Array]:
     return [einsum("conf,cfg->cong", f, b) for f, b in zip(features, basis)]
 
 
-def _merged(place: Place, merge: Format, core: Array | None, factors: Sequence[Array], key: Key) -> Array:
+def _merged(
+    place: Place, merge: Format, core: Array | None, factors: Sequence[Array], key: Key
+) -> Array:
     """A derivative's values from factors (components, orders, points, columns) per axis."""
     component, orders = key
     columns = [f[component, o] for f, o in zip(factors, orders)]
     own = None if core is None else core[component]
-    return merge.at_points(columns, own) if isinstance(place, Points) else merge.on_lattice(columns, own)
+    return (
+        merge.at_points(columns, own)
+        if isinstance(place, Points)
+        else merge.on_lattice(columns, own)
+    )

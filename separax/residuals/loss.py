@@ -14,8 +14,26 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..core import add_up
 from ..domain import TIME, Lattice, Place, Points
-from ..equations import ExtraInputs, Field, Inputs, Polynomial, Problem, Term, Tracer, values_name, values_of
-from ..networks import SPINN, PointwiseNetwork, SeparableNetwork, SeparableSource, Source, is_thin, sources
+from ..equations import (
+    ExtraInputs,
+    Field,
+    Inputs,
+    Polynomial,
+    Problem,
+    Term,
+    Tracer,
+    values_name,
+    values_of,
+)
+from ..networks import (
+    SPINN,
+    PointwiseNetwork,
+    SeparableNetwork,
+    SeparableSource,
+    Source,
+    is_thin,
+    sources,
+)
 from ..recipe import EARLY, Recipe, causal_weights, slice_means, time_slices
 from ..separable import Key, Square, blocks, mean_square, mean_squares, product_columns, separate
 from .model import Model, Part
@@ -42,7 +60,10 @@ class Loss:
         if problem.shape is not None and any(term.boundary for term in problem.terms):
             problem.shape.boundary()  # found now: a compiled draw only picks from it
         # measured data are as uncertain as they are; only conditions are known exactly
-        own = {t.name: t.condition.weight * (recipe.emphasis if t.condition.points is None else 1.0) for t in problem.terms}
+        own = {
+            t.name: t.condition.weight * (recipe.emphasis if t.condition.points is None else 1.0)
+            for t in problem.terms
+        }
         self.weights = np.array([recipe.weights.get(n, 1.0) * own.get(n, 1.0) for n in self.names])
 
     def draw(self, key: PRNGKeyArray, number: Array) -> tuple[Place, ...]:
@@ -50,11 +71,19 @@ class Loss:
         box, sampler, dtype = self.problem.box, self.sampler, self.recipe.dtype
         if isinstance(self.recipe.network, SPINN):
             inside = sampler.lattice(key, number, box, self.counts, dtype)
-            ends = {(t.axis, t.sides): jnp.asarray(box.ends(t.axis, t.sides), dtype) for t in self.problem.terms if t.axis}
-            return inside, *(self._boundary(key, number, t) or _face(inside, t, ends) for t in self.problem.terms)
+            ends = {
+                (t.axis, t.sides): jnp.asarray(box.ends(t.axis, t.sides), dtype)
+                for t in self.problem.terms
+                if t.axis
+            }
+            return inside, *(
+                self._boundary(key, number, t) or _face(inside, t, ends) for t in self.problem.terms
+            )
         keys = jax.random.split(key, len(self.problem.terms) + 1)
         inside = sampler.points(keys[0], number, box, self.counts, {}, dtype)
-        return inside, *(self._scattered_face(k, number, term) for k, term in zip(keys[1:], self.problem.terms))
+        return inside, *(
+            self._scattered_face(k, number, term) for k, term in zip(keys[1:], self.problem.terms)
+        )
 
     def _scattered_face(self, key: PRNGKeyArray, number: Array, term: Term) -> Place:
         """Scattered points on the faces of an axis: the lower ones, then the same ones on the upper face."""
@@ -65,7 +94,8 @@ class Loss:
         assert term.axis is not None  # only points have none, and they are fixed
         box, dtype = self.problem.box, self.recipe.dtype
         faces = [
-            self.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype) for end in box.ends(term.axis, term.sides)
+            self.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype)
+            for end in box.ends(term.axis, term.sides)
         ]
         joined = tuple(jnp.concatenate(parts) for parts in zip(*(f.coordinates for f in faces)))
         weights = [f.weights for f in faces if f.weights is not None]
@@ -83,7 +113,10 @@ class Loss:
         count = min(others * (8 * most if len(shape.axes) < 3 else most**2), MOST_BOUNDARY)
         fixed = self.sampler.every is None
         return shape.draw(
-            None if fixed else jax.random.fold_in(key, 1 + self.problem.terms.index(term)), number, count, self.recipe.dtype
+            None if fixed else jax.random.fold_in(key, 1 + self.problem.terms.index(term)),
+            number,
+            count,
+            self.recipe.dtype,
         )
 
     def told(self, known: Inputs, place: Place) -> dict[str, Array]:
@@ -107,16 +140,23 @@ class Loss:
     def needs(self) -> list[frozenset[Key]]:
         return [self.problem.needs, *(term.needs for term in self.problem.terms)]
 
-    def sources(self, network: SeparableNetwork | PointwiseNetwork, places: tuple[Place, ...]) -> list[Source]:
+    def sources(
+        self, network: SeparableNetwork | PointwiseNetwork, places: tuple[Place, ...]
+    ) -> list[Source]:
         merges = [self.problem.multiplied, *([term.needs] for term in self.problem.terms)]
         return sources(network, places, self.needs, merges, self.problem.asked)
 
-    def __call__(self, model: Model, places: tuple[Place, ...], given: ExtraInputs | None = None) -> Float[Array, " terms"]:
+    def __call__(
+        self, model: Model, places: tuple[Place, ...], given: ExtraInputs | None = None
+    ) -> Float[Array, " terms"]:
         """The unweighted terms, in the order of `names`."""
         inside, *others = self.sources(model.network, places)
         known = Inputs(model.unknowns, given or {})
         expressions = self.problem.expressions(inside, self.told(known, places[0]), model.unknowns)
-        found = {name: self.mean_square(name, e, inside, places[0], known) for name, e in expressions.items()}
+        found = {
+            name: self.mean_square(name, e, inside, places[0], known)
+            for name, e in expressions.items()
+        }
         return self._stacked(found | self._conditions(places, others, known))
 
     def causal(
@@ -128,23 +168,33 @@ class Loss:
         known = Inputs(model.unknowns, given)
         place, number = places[0], self.recipe.causal.number(self.counts[TIME])
         expressions = self.problem.expressions(inside, self.told(known, place), model.unknowns)
-        squares = {name: self.residual(name, e, inside, place, known).values ** 2 for name, e in expressions.items()}
-        owner = time_slices(place.coordinates[place.axes.index(TIME)], self.problem.box[TIME], number)
+        squares = {
+            name: self.residual(name, e, inside, place, known).values ** 2
+            for name, e in expressions.items()
+        }
+        owner = time_slices(
+            place.coordinates[place.axes.index(TIME)], self.problem.box[TIME], number
+        )
         factors = dict(zip(self.names, self.weights))
         losses = add_up(
-            factors[n] * slice_means(place, TIME, jax.lax.stop_gradient(s), owner, number) for n, s in squares.items()
+            factors[n] * slice_means(place, TIME, jax.lax.stop_gradient(s), owner, number)
+            for n, s in squares.items()
         )
         weights = causal_weights(losses, tolerance)
         here = weights[owner].astype(self.recipe.dtype)
         here = place.along(TIME, here) if isinstance(place, Lattice) else here
         rest = self._conditions(places, others, known)
-        plain, weighed = ({n: place.mean(factor * s) for n, s in squares.items()} for factor in (1.0, here))
+        plain, weighed = (
+            {n: place.mean(factor * s) for n, s in squares.items()} for factor in (1.0, here)
+        )
         return self._stacked(plain | rest), self._stacked(weighed | rest), jnp.min(weights)
 
     def _stacked(self, found: Mapping[str, Array]) -> Float[Array, " terms"]:
         return jnp.stack([found[name] for name in self.names])
 
-    def _conditions(self, places: tuple[Place, ...], others: Sequence[Source], known: Inputs) -> dict[str, Array]:
+    def _conditions(
+        self, places: tuple[Place, ...], others: Sequence[Source], known: Inputs
+    ) -> dict[str, Array]:
         """The terms of conditions, by name."""
         found: dict[str, Array] = {}
         short: list[tuple[str, Square]] = []
@@ -154,25 +204,38 @@ class Loss:
                 _add(found, term.name, self._condition(term, place, source, known))
             else:
                 short += [(term.name, square) for square in squares]
-        if short:  # all faces in the same few kernels: a small network's step is made of little else
+        if (
+            short
+        ):  # all faces in the same few kernels: a small network's step is made of little else
             for (name, _), mean in zip(short, mean_squares([square for _, square in short])):
                 _add(found, name, mean.astype(self.recipe.dtype))
         return found
 
-    def mean_square(self, name: str, expression: Any, source: Source, place: Place, known: Inputs) -> Array:
+    def mean_square(
+        self, name: str, expression: Any, source: Source, place: Place, known: Inputs
+    ) -> Array:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
-        if isinstance(place, Lattice) and (factors := self._factors(name, expression, source, place, known)) is not None:
+        if (
+            isinstance(place, Lattice)
+            and (factors := self._factors(name, expression, source, place, known)) is not None
+        ):
             return mean_square(factors, place.weights).astype(self.recipe.dtype)
         return place.mean(self.residual(name, expression, source, place, known).values ** 2)
 
-    def residual(self, name: str, expression: Any, source: Source, place: Place, known: Inputs) -> Part:
+    def residual(
+        self, name: str, expression: Any, source: Source, place: Place, known: Inputs
+    ) -> Part:
         values = self._inside(place, values_of(expression, source.shape, name).astype(source.dtype))
         if EARLY in known.given:
             low, high = self.problem.box[TIME]
-            values = values * jnp.exp(-known.given[EARLY] / 2 * (place.arrays()[TIME] - low) / (high - low))
+            values = values * jnp.exp(
+                -known.given[EARLY] / 2 * (place.arrays()[TIME] - low) / (high - low)
+            )
         return Part(name, place, values, 1.0)
 
-    def _factors(self, name: str, expression: Any, source: Source, place: Lattice, known: Inputs) -> list[Array] | None:
+    def _factors(
+        self, name: str, expression: Any, source: Source, place: Lattice, known: Inputs
+    ) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
         to pay."""
         if (
@@ -216,30 +279,44 @@ class Loss:
 
     def _squarable(self, source: Source, place: Place) -> bool:
         """Whether squares of sums of products may be had from Gram matrices here, as far as that is not a matter of the sum."""
-        if not isinstance(source, SeparableSource) or not isinstance(place, Lattice) or len(place.axes) == 1:
+        if (
+            not isinstance(source, SeparableSource)
+            or not isinstance(place, Lattice)
+            or len(place.axes) == 1
+        ):
             return False
         # float64 runs go where squares of float64 cannot follow, and float32 ones need them: both keep the lattice otherwise
-        return self.problem.shape is None and self.recipe.dtype == jnp.float32 and jnp.result_type(float) == jnp.float64
+        return (
+            self.problem.shape is None
+            and self.recipe.dtype == jnp.float32
+            and jnp.result_type(float) == jnp.float64
+        )
 
     def _pays(self, gram_work: float, lattice_work: float) -> bool:
         # measured on one NVIDIA H200: an operation on a lattice takes two to four times one on a Gram matrix, because the
         # lattice goes through memory several times
         return gram_work < GRAM_ADVANTAGE * lattice_work
 
-    def _known_products(self, name: str, place: Lattice, known: Inputs) -> Sequence[Sequence[Array]] | None:
+    def _known_products(
+        self, name: str, place: Lattice, known: Inputs
+    ) -> Sequence[Sequence[Array]] | None:
         """The part of a residual that is given by coordinates alone, as a sum of products; None if it is no such sum."""
         tracer = Tracer(place.axes, place.shape, waits=is_thin)
 
         def plain(coordinates, unknowns):
             return self.problem.expressions(tracer, coordinates, unknowns)[name]._part.plain
 
-        products = separate(plain, known.coordinates(place), known.unknowns, dimension=len(place.axes))
+        products = separate(
+            plain, known.coordinates(place), known.unknowns, dimension=len(place.axes)
+        )
         return None if tracer.opened else products  # an array made from u.value is no source term
 
     def total(self, terms: Float[Array, " terms"]) -> Array:
         return jnp.sum(terms * jnp.asarray(self.weights, terms.dtype))
 
-    def _squares(self, term: Term, place: Place, source: Source, known: Inputs) -> list[Square] | None:
+    def _squares(
+        self, term: Term, place: Place, source: Source, known: Inputs
+    ) -> list[Square] | None:
         """A condition on faces as squares of sums of products, whose means add up to its term; None if it is no such thing."""
         if term.where is not None or not self._squarable(source, place):
             return None
@@ -251,29 +328,42 @@ class Loss:
             return None
         along = field.d(**{term.axis: 1}) if term.condition.jump or term.condition.mix[1] else None  # pyright: ignore[reportCallIssue]
         asked = [None if f is None else f._polynomial for f in (field, along)]
-        if any(f is not None and (p is None or p.pairs or p.plain is not None) for f, p in zip((field, along), asked)):
+        if any(
+            f is not None and (p is None or p.pairs or p.plain is not None)
+            for f, p in zip((field, along), asked)
+        ):
             return None
         sums = face_sums(term, place, source, *(None if p is None else p.terms for p in asked))
         target = None
         if not term.condition.jump:
             target = separate(
-                lambda c, k: self._target(term, c, Inputs(k, known.given)), coordinates, known.unknowns, dimension=len(place.axes)
+                lambda c, k: self._target(term, c, Inputs(k, known.given)),
+                coordinates,
+                known.unknowns,
+                dimension=len(place.axes),
             )
             if target is None:
                 return None
         number = sums[0][0].shape[1] + len(target or ())
-        if not self._pays(2 * sum(place.shape) * number**2, float(np.prod(place.shape)) * number + LAUNCH):
+        if not self._pays(
+            2 * sum(place.shape) * number**2, float(np.prod(place.shape)) * number + LAUNCH
+        ):
             return None
         return face_squares(term, place, sums, target or (), source.dtype)
 
     def _target(self, term: Term, coordinates: Mapping[str, Array], known: Inputs) -> Array:
         given = known.given.get(values_name(self.problem.terms.index(term)))
-        return jnp.asarray(term.value(coordinates, known.unknowns) if given is None else given, self.recipe.dtype)
+        return jnp.asarray(
+            term.value(coordinates, known.unknowns) if given is None else given, self.recipe.dtype
+        )
 
     def _condition(self, term: Term, place: Place, source: Source, known: Inputs) -> Array:
         # the weights of a table of values may be of a higher precision than the run
         parts = self.parts(term, place, source, known)
-        return add_up(part.factor * part.place.mean(part.values**2).astype(part.values.dtype) for part in parts)
+        return add_up(
+            part.factor * part.place.mean(part.values**2).astype(part.values.dtype)
+            for part in parts
+        )
 
     def parts(self, term: Term, place: Place, source: Source, known: Inputs) -> list[Part]:
         """What a condition leaves, at the points of its place: two parts where a jump is asked for, else one."""
@@ -285,7 +375,9 @@ class Loss:
         value_part, normal_part = term.condition.mix
         values = 0.0
         if value_part:
-            values = values_of(field * value_part if value_part != 1.0 else field, source.shape, term.name).astype(source.dtype)
+            values = values_of(
+                field * value_part if value_part != 1.0 else field, source.shape, term.name
+            ).astype(source.dtype)
         if normal_part:
             values = values + normal_part * self._normal_derivative(term, field, place)
         where = None if term.where is None else term.where(known.coordinates(place))
@@ -298,7 +390,9 @@ class Loss:
         assert isinstance(place, Points)
         assert place.normals is not None
         assert self.problem.shape is not None
-        along = {axis: n for axis, n in zip(place.axes, place.normals) if axis in self.problem.shape.axes}
+        along = {
+            axis: n for axis, n in zip(place.axes, place.normals) if axis in self.problem.shape.axes
+        }
         return add_up(n * field.d(**{axis: 1})._values() for axis, n in along.items())
 
     def _outward(self, term: Term, place: Place) -> Array:
@@ -315,12 +409,16 @@ class Loss:
         if isinstance(place, Lattice):
             lower = Lattice(
                 weights={a: w for a, w in zip(place.axes, place.weights) if a != term.axis},
-                **{a: c[:1] if a == term.axis else c for a, c in zip(place.axes, place.coordinates)},
+                **{
+                    a: c[:1] if a == term.axis else c for a, c in zip(place.axes, place.coordinates)
+                },
             )
             return Part(term.name, lower, jnp.diff(values, axis=place.axes.index(term.axis)), 1.0)
         half = values.shape[0] // 2
         lower = Points(
-            place.axes, tuple(c[:half] for c in place.coordinates), None if place.weights is None else place.weights[:half]
+            place.axes,
+            tuple(c[:half] for c in place.coordinates),
+            None if place.weights is None else place.weights[:half],
         )
         return Part(term.name, lower, values[half:] - values[:half], 1.0)
 
@@ -340,4 +438,7 @@ def _face(inside: Lattice, term: Term, ends: Mapping[tuple[str, str], Array]) ->
     if term.fixed is not None:
         return term.fixed
     weights = {a: w for a, w in zip(inside.axes, inside.weights) if a != term.axis}
-    return Lattice(weights=weights, **{a: ends[a, term.sides] if a == term.axis else inside[a] for a in inside.axes})
+    return Lattice(
+        weights=weights,
+        **{a: ends[a, term.sides] if a == term.axis else inside[a] for a in inside.axes},
+    )

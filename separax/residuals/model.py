@@ -23,7 +23,13 @@ class Model(eqx.Module):
     @classmethod
     def build(cls, problem: Problem, recipe: Recipe, key: PRNGKeyArray) -> Model:
         network = recipe.network.build(
-            key, problem.box, len(problem.fields), problem.periodic, problem.walls, recipe.dtype, problem.lift
+            key,
+            problem.box,
+            len(problem.fields),
+            problem.periodic,
+            problem.walls,
+            recipe.dtype,
+            problem.lift,
         )
         return cls(network, {k: jnp.asarray(v, recipe.dtype) for k, v in problem.unknowns.items()})
 

@@ -26,7 +26,9 @@ class NormalEquations(eqx.Module):
     matrix: Float[Array, "n n"]
 
 
-def layer_equations(loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs, basis: Basis) -> NormalEquations:
+def layer_equations(
+    loss: Loss, model: Model, places: Sequence[Place], given: ExtraInputs, basis: Basis
+) -> NormalEquations:
     """The normal equations of all parts together, in the coefficients of a basis per axis."""
     network = model.network
     assert isinstance(network, SeparableNetwork)

@@ -28,12 +28,18 @@ TINY = 1e-300
 
 def block_sizes(loss: Loss) -> tuple[int, ...]:
     """How many coefficients there are to solve for: of each axis, of the core if there is one, and the unknowns."""
-    network = jax.eval_shape(lambda: Model.build(loss.problem, loss.recipe, jax.random.key(0))).network
+    network = jax.eval_shape(
+        lambda: Model.build(loss.problem, loss.recipe, jax.random.key(0))
+    ).network
     assert isinstance(network, SeparableNetwork)
     shapes = [c.shape for c in jax.eval_shape(lambda n: n.coefficients, network)]
     # a step within what the factors of an axis span already is the core's to take
     own = [c * (max(f - r, 0) if network.merge.core else f) * r for c, f, r in shapes]
-    return (*own, *([] if network.core is None else [network.core.size]), len(loss.problem.unknowns))
+    return (
+        *own,
+        *([] if network.core is None else [network.core.size]),
+        len(loss.problem.unknowns),
+    )
 
 
 class Layers:
@@ -47,12 +53,22 @@ class Layers:
         places: Sequence[Place],
         given: ExtraInputs,
     ):
-        self.loss, self._value, self._model, self.places, self.given = loss, value, model, places, given
+        self.loss, self._value, self._model, self.places, self.given = (
+            loss,
+            value,
+            model,
+            places,
+            given,
+        )
         self.sizes = block_sizes(loss)
         axes = len(loss.problem.box.axes)
         self.core = len(self.sizes) > axes + 1
         live = [(i,) for i in range(axes) if self.sizes[i]]
-        self.phases = tuple(live) if not self.core else (*(block for one in live for block in ((axes,), one)), (axes,))
+        self.phases = (
+            tuple(live)
+            if not self.core
+            else (*(block for one in live for block in ((axes,), one)), (axes,))
+        )
 
     def __call__(self, params: Array) -> Array:
         return self._value(params)
@@ -73,7 +89,9 @@ class Layers:
         place = self.places[0]
         assert isinstance(place, Lattice)
         found = []
-        for features, n, weights in zip(network.features(place.coordinates, 0), place.shape, place.weights):
+        for features, n, weights in zip(
+            network.features(place.coordinates, 0), place.shape, place.weights
+        ):
             counts = jnp.full(n, 1 / n) if weights is None else weights / jnp.sum(weights)
             found.append(features[:, 0] * jnp.sqrt(counts)[:, None])
         return found
@@ -92,14 +110,18 @@ class Layers:
             return jnp.where(kept, turned.T / jnp.where(kept, sizes, 1.0), 0.0)
 
         def ordered(features: Array, upper: Array) -> Array:
-            return jax.scipy.linalg.solve_triangular(upper, jnp.eye(features.shape[1], dtype=features.dtype))
+            return jax.scipy.linalg.solve_triangular(
+                upper, jnp.eye(features.shape[1], dtype=features.dtype)
+            )
 
         def one(features: Array) -> Array:
             if features.shape[0] < features.shape[1]:
                 return mixed(features, features)
             upper = jnp.linalg.qr(features, mode="r")
             sizes = jnp.abs(jnp.diagonal(upper))
-            return lax.cond(jnp.min(sizes) > APART * jnp.max(sizes), ordered, mixed, features, upper)
+            return lax.cond(
+                jnp.min(sizes) > APART * jnp.max(sizes), ordered, mixed, features, upper
+            )
 
         def beside(features: Array, basis: Array, coefficients: Array) -> Array:
             within = basis.T @ (features.T @ (features @ coefficients))
@@ -120,39 +142,69 @@ class Layers:
         for coefficients, b, part in zip(network.coefficients, basis, parts):
             inner = part.reshape(b.shape[0], b.shape[2], coefficients.shape[2])
             own.append(coefficients + einsum("cfg,cgr->cfr", b, inner))
-        core = None if network.core is None else network.core + parts[len(own)].reshape(network.core.shape)
+        core = (
+            None
+            if network.core is None
+            else network.core + parts[len(own)].reshape(network.core.shape)
+        )
         unknowns = {k: v + parts[-1][i] for i, (k, v) in enumerate(model.unknowns.items())}
         return flat(Model(network.with_coefficients(own, core), unknowns))
 
     def resized(self, params: Array, size: float) -> Array:
         model, network = self._model(params), self._network(params)
         if network.core is not None:
-            return flat(Model(network.with_coefficients(network.coefficients, size * network.core), model.unknowns))
-        return flat(Model(network.with_coefficients([c * size for c in network.coefficients]), model.unknowns))
+            return flat(
+                Model(
+                    network.with_coefficients(network.coefficients, size * network.core),
+                    model.unknowns,
+                )
+            )
+        return flat(
+            Model(
+                network.with_coefficients([c * size for c in network.coefficients]), model.unknowns
+            )
+        )
 
     def balanced(self, params: Array) -> Array:
         """The same function; its columns of one size on all axes, or orthonormal where a core can take what is left."""
         model, network = self._model(params), self._network(params)
-        factors = [einsum("cnf,cfr->cnr", f, c) for f, c in zip(self._features(network), network.coefficients)]
+        factors = [
+            einsum("cnf,cfr->cnr", f, c)
+            for f, c in zip(self._features(network), network.coefficients)
+        ]
         if network.core is None:
             return flat(Model(network.with_coefficients(_even(network, factors)), model.unknowns))
         own, core = [], network.core
         for i, (coefficients, factor) in enumerate(zip(network.coefficients, factors)):
             upper = jnp.linalg.qr(factor, mode="r")
             # a column that is nearly a combination of others stays what it is
-            ill = jnp.min(jnp.abs(jnp.diagonal(upper, axis1=1, axis2=2)), 1) < 1e-8 * jnp.max(jnp.abs(upper), (1, 2))
-            upper = jnp.where(ill[:, None, None], jnp.eye(upper.shape[-1], dtype=upper.dtype), upper)
-            turned = jax.vmap(lambda c, r: jax.scipy.linalg.solve_triangular(r, c.T, trans=1).T)(coefficients, upper)
+            ill = jnp.min(jnp.abs(jnp.diagonal(upper, axis1=1, axis2=2)), 1) < 1e-8 * jnp.max(
+                jnp.abs(upper), (1, 2)
+            )
+            upper = jnp.where(
+                ill[:, None, None], jnp.eye(upper.shape[-1], dtype=upper.dtype), upper
+            )
+            turned = jax.vmap(lambda c, r: jax.scipy.linalg.solve_triangular(r, c.T, trans=1).T)(
+                coefficients, upper
+            )
             own.append(turned)
-            core = jnp.moveaxis(jax.vmap(lambda r, g: jnp.tensordot(r, g, 1))(upper, jnp.moveaxis(core, i + 1, 1)), 1, i + 1)
+            core = jnp.moveaxis(
+                jax.vmap(lambda r, g: jnp.tensordot(r, g, 1))(upper, jnp.moveaxis(core, i + 1, 1)),
+                1,
+                i + 1,
+            )
         return flat(Model(network.with_coefficients(own, core), model.unknowns))
 
 
 def _even(network: SeparableNetwork, factors: Sequence[Array]) -> list[Array]:
     """Coefficients whose columns, summed over by one index, are of one size on all the axes that carry it."""
-    sizes = [jnp.maximum(jnp.linalg.norm(f, axis=1), TINY) for f in factors]  # (components, columns)
+    sizes = [
+        jnp.maximum(jnp.linalg.norm(f, axis=1), TINY) for f in factors
+    ]  # (components, columns)
     if len(set(network.merge.indices)) > 1:  # of a train: one number per axis
-        sizes = [jnp.broadcast_to(jnp.linalg.norm(s, axis=1, keepdims=True), s.shape) for s in sizes]
+        sizes = [
+            jnp.broadcast_to(jnp.linalg.norm(s, axis=1, keepdims=True), s.shape) for s in sizes
+        ]
         wanted = jnp.exp(jnp.mean(jnp.stack([jnp.log(s[:, :1]) for s in sizes]), 0))
     else:
         wanted = jnp.exp(jnp.mean(jnp.log(jnp.stack(sizes)), 0))

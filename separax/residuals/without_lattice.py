@@ -24,7 +24,11 @@ def outward(term: Term) -> list[float]:
 
 
 def face_sums(
-    term: Term, place: Lattice, source: SeparableSource, field: Mapping[Key, Any] | None, along: Mapping[Key, Any] | None
+    term: Term,
+    place: Lattice,
+    source: SeparableSource,
+    field: Mapping[Key, Any] | None,
+    along: Mapping[Key, Any] | None,
 ) -> list[list[Array]]:
     """What a term asks of the network: sums of products, each as factors (points, columns) per axis. A jump has two of them, that
     of the field and that of its derivative `along` the axis; other conditions have one."""
@@ -34,17 +38,27 @@ def face_sums(
         return made
     axis = place.axes.index(term.axis)
     if term.condition.jump:
-        return [[jnp.diff(f, axis=0) if i == axis else f for i, f in enumerate(factors)] for factors in made]
+        return [
+            [jnp.diff(f, axis=0) if i == axis else f for i, f in enumerate(factors)]
+            for factors in made
+        ]
     parts = [part for part in term.condition.mix if part]
     if term.condition.mix[1]:
         signs = jnp.asarray(outward(term), source.dtype)[:, None]
         made[-1] = [signs * f if i == axis else f for i, f in enumerate(made[-1])]
-    made = [[part * f if i == axis and part != 1.0 else f for i, f in enumerate(factors)] for part, factors in zip(parts, made)]
+    made = [
+        [part * f if i == axis and part != 1.0 else f for i, f in enumerate(factors)]
+        for part, factors in zip(parts, made)
+    ]
     return [[jnp.concatenate(both, 1) for both in zip(*made)]]
 
 
 def face_squares(
-    term: Term, place: Lattice, sums: Sequence[Sequence[Array]], target: Sequence[Sequence[Array]], dtype: Any
+    term: Term,
+    place: Lattice,
+    sums: Sequence[Sequence[Array]],
+    target: Sequence[Sequence[Array]],
+    dtype: Any,
 ) -> list[Square]:
     """The sums less their target, which is a sum of products too, scaled so that their means add up to the term."""
     if term.condition.jump:
@@ -55,8 +69,16 @@ def face_squares(
     (asked,) = sums
     lengths = place.shape
     given = [
-        [jnp.broadcast_to(p[i], (n,)).astype(dtype)[:, None] * (-1.0 if i == 0 else 1.0) for p in target]
+        [
+            jnp.broadcast_to(p[i], (n,)).astype(dtype)[:, None] * (-1.0 if i == 0 else 1.0)
+            for p in target
+        ]
         for i, n in enumerate(lengths)
     ]
     factors = [jnp.concatenate([a, *g], 1) for a, g in zip(asked, given)]
-    return [([f * scale if i == 0 and scale != 1.0 else f for i, f in enumerate(factors)], place.weights)]
+    return [
+        (
+            [f * scale if i == 0 and scale != 1.0 else f for i, f in enumerate(factors)],
+            place.weights,
+        )
+    ]

@@ -42,7 +42,10 @@ def described(found: Solution | Ensemble) -> Description:
     if first.problem.shape is not None:
         arrays["shape"] = samples(first.problem.shape)
     if first.problem.lift is not None:
-        arrays |= {f"lift.{axis}": each for axis, each in zip(first.problem.box.axes, first.problem.lift.series)}
+        arrays |= {
+            f"lift.{axis}": each
+            for axis, each in zip(first.problem.box.axes, first.problem.lift.series)
+        }
     return about, arrays
 
 
@@ -53,7 +56,10 @@ def windows_of(solution: Solution) -> Sequence[Solution]:
 def leaves(tree: Any) -> dict[str, np.ndarray]:
     """The arrays of a tree by their names in it, copied: what they were taken from may be written over at once."""
     paths, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
-    return {jax.tree_util.keystr(path, simple=True, separator="."): np.array(leaf) for path, leaf in paths}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): np.array(leaf)
+        for path, leaf in paths
+    }
 
 
 def _problem(problem: Problem) -> dict[str, Any]:
@@ -105,9 +111,19 @@ def combinations(solution: Solution) -> tuple[dict[str, Any], list[str]]:
         quantities = problem.quantities(problem.field_map(tracer), arrays, solution.model.unknowns)
         for name in problem.derived:
             field = quantities[name]
-            if isinstance(field, Field) and field._terms and np.ndim(0.0 if field._plain is None else field._plain) == 0:
-                terms = [[component, list(orders), float(c)] for (component, orders), c in field._terms.items()]
-                found[name] = {"terms": terms, "constant": 0.0 if field._plain is None else float(field._plain)}
+            if (
+                isinstance(field, Field)
+                and field._terms
+                and np.ndim(0.0 if field._plain is None else field._plain) == 0
+            ):
+                terms = [
+                    [component, list(orders), float(c)]
+                    for (component, orders), c in field._terms.items()
+                ]
+                found[name] = {
+                    "terms": terms,
+                    "constant": 0.0 if field._plain is None else float(field._plain),
+                }
             elif (formula := formula_of(problem, name, solution.unknowns)) is not None:
                 found[name] = formula.plain() | {"field": isinstance(field, Field)}
     return found, [name for name in problem.derived if name not in found]
@@ -122,7 +138,9 @@ def _network(model: Model) -> dict[str, Any]:
 def _recipe(recipe: Recipe) -> dict[str, Any]:
     return {
         "network": thing(recipe.network),
-        "points": {k: int(n) for k, n in recipe.points.items()} if isinstance(recipe.points, Mapping) else _listed(recipe.points),
+        "points": {k: int(n) for k, n in recipe.points.items()}
+        if isinstance(recipe.points, Mapping)
+        else _listed(recipe.points),
         "steps": recipe.steps,
         "total_steps": recipe.total_steps,
         "optimiser": [thing(one) for one in recipe.optimisers],
@@ -149,13 +167,19 @@ def thing(one: Any) -> dict[str, Any]:
     """A part of a recipe: its kind and its arguments, where they are plain; words, where they are not (a schedule of the user's)."""
     if dataclasses.is_dataclass(one):
         arguments = _plain(one)
-        if type(one).__module__.startswith("separax.") and all(_is_plain(v) for v in arguments.values()):
+        if type(one).__module__.startswith("separax.") and all(
+            _is_plain(v) for v in arguments.values()
+        ):
             return {"kind": type(one).__name__, "arguments": arguments}
     return {"kind": type(one).__name__, "text": repr(one), "steps": getattr(one, "steps", None)}
 
 
 def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str)) or (isinstance(value, list) and all(map(_is_plain, value)))
+    return (
+        value is None
+        or isinstance(value, (bool, int, float, str))
+        or (isinstance(value, list) and all(map(_is_plain, value)))
+    )
 
 
 def settings(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:

@@ -40,7 +40,9 @@ def factors(solution: Solution) -> dict[str, np.ndarray] | None:
 
 def _sums(solution: Solution) -> dict[str, Sum]:
     zero = (0,) * solution.problem.box.dimension
-    found: dict[str, Sum] = {name: ((((i, zero), 1.0),), 0.0) for i, name in enumerate(solution.problem.fields)}
+    found: dict[str, Sum] = {
+        name: ((((i, zero), 1.0),), 0.0) for i, name in enumerate(solution.problem.fields)
+    }
     for name, each in combinations(solution)[0].items():
         if "terms" in each:  # what is no sum of derivatives has no factors
             terms = tuple(((component, tuple(orders)), c) for component, orders, c in each["terms"])
@@ -58,12 +60,16 @@ def _plain(solution: Solution) -> dict[str, np.ndarray]:
     for (name, (_, constant)), made in zip(sums.items(), each):
         for i, (axis, factor) in enumerate(zip(box.axes, made)):
             column = np.full((len(factor), 1), 1.0 if i else constant, np.float32)
-            found[f"{name}.{axis}"] = np.concatenate([np.asarray(factor, np.float32)] + [column] * bool(constant), 1)
+            found[f"{name}.{axis}"] = np.concatenate(
+                [np.asarray(factor, np.float32)] + [column] * bool(constant), 1
+            )
     return found
 
 
 @eqx.filter_jit
-def _sampled(network: Any, place: Lattice, sums: tuple[tuple[tuple[Key, float], ...], ...]) -> list[list[Array]]:
+def _sampled(
+    network: Any, place: Lattice, sums: tuple[tuple[tuple[Key, float], ...], ...]
+) -> list[list[Array]]:
     """By sum the columns of each axis. Compiled once for all windows."""
     (source,) = sources(network, [place], [{key for terms in sums for key, _ in terms}])
     assert isinstance(source, SeparableSource)
@@ -76,14 +82,18 @@ def _with_cores(windows: Sequence[Solution]) -> dict[str, np.ndarray]:
     order = max(order for terms, _ in sums.values() for (_, orders), _ in terms for order in orders)
     nodes = [[np.linspace(*window.problem.box[axis], NODES) for axis in axes] for window in windows]
     sampled = [tucker_columns(window, places, order) for window, places in zip(windows, nodes)]
-    own = [f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))]  # what their own names begin with
+    own = [
+        f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))
+    ]  # what their own names begin with
     found: dict[str, Any] = {}
 
     def add(name: str, each: Sequence[Sequence[np.ndarray]]) -> None:
         """Arrays by window and axis: those of one axis differ."""
         for prefix, arrays in zip(own, each):
             for i, (axis, array) in enumerate(zip(axes, arrays)):
-                found[f"{prefix if i == along else ''}{name}.{axis}"] = np.asarray(array, np.float32)
+                found[f"{prefix if i == along else ''}{name}.{axis}"] = np.asarray(
+                    array, np.float32
+                )
 
     add("nodes", nodes)
     for name, (terms, constant) in sums.items():
@@ -94,13 +104,23 @@ def _with_cores(windows: Sequence[Solution]) -> dict[str, np.ndarray]:
     return found
 
 
-def _summed(components: Sequence[Tucker], terms: Sequence[tuple[Key, float]], constant: float) -> Tucker:
+def _summed(
+    components: Sequence[Tucker], terms: Sequence[tuple[Key, float]], constant: float
+) -> Tucker:
     """A sum of derivatives and a number."""
     parts = [
-        Tucker([f[order : order + 1] for f, order in zip(components[c].factors, orders)], factor * components[c].core)
+        Tucker(
+            [f[order : order + 1] for f, order in zip(components[c].factors, orders)],
+            factor * components[c].core,
+        )
         for (c, orders), factor in terms
     ]
     if constant:
         one = components[0]
-        parts.append(Tucker([np.ones((1, f.shape[1], 1)) for f in one.factors], np.full((1,) * one.core.ndim, constant)))
+        parts.append(
+            Tucker(
+                [np.ones((1, f.shape[1], 1)) for f in one.factors],
+                np.full((1,) * one.core.ndim, constant),
+            )
+        )
     return sum_of_tuckers(parts)

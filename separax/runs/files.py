@@ -76,11 +76,18 @@ def digest_of(content: bytes | memoryview) -> str:
 # --- npz -----------------------------------------------------------------------------------------------------------
 
 
-def npz(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False) -> bytes:
+def npz(
+    about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False
+) -> bytes:
     """An archive of arrays, and what it is about."""
     buffer = io.BytesIO()
     save = np.savez_compressed if compressed else np.savez
-    save(buffer, allow_pickle=False, **{ABOUT: np.array(json.dumps(about, allow_nan=False))}, **arrays)
+    save(
+        buffer,
+        allow_pickle=False,
+        **{ABOUT: np.array(json.dumps(about, allow_nan=False))},
+        **arrays,
+    )
     # the archive ends with the length of its comment, so far zero; the comment is the checksum of all that stands before it
     buffer.seek(-2, os.SEEK_END)
     buffer.write(struct.pack("<H", len(MARK) + 64))
@@ -93,13 +100,19 @@ def read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     content = memoryview(read(path))
     before, comment = content[: -len(MARK) - 64], bytes(content[-len(MARK) - 64 :])
     if not comment.startswith(MARK) or comment[len(MARK) :] != digest_of(before).encode():
-        raise Damaged(path, "was changed or cut short after it was written: its checksum is of other content")
+        raise Damaged(
+            path, "was changed or cut short after it was written: its checksum is of other content"
+        )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         return json.loads(str(arrays.pop(ABOUT))), arrays
-    except Exception as error:  # whole, but not one of ours: zip, NumPy and JSON fail in ways of their own
-        raise Damaged(path, f"is not an archive of separax ({type(error).__name__}: {error})") from None
+    except (
+        Exception
+    ) as error:  # whole, but not one of ours: zip, NumPy and JSON fail in ways of their own
+        raise Damaged(
+            path, f"is not an archive of separax ({type(error).__name__}: {error})"
+        ) from None
 
 
 # --- TOML ----------------------------------------------------------------------------------------------------------
@@ -114,7 +127,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     content = read(path)
     text, mark, checksum = content.rpartition(TOML_MARK.encode())
     if not mark or checksum != f"{digest_of(text)}\n".encode():
-        raise Damaged(path, "was changed or cut short after it was written: its checksum, the last line, is of other content")
+        raise Damaged(
+            path,
+            "was changed or cut short after it was written: its checksum, the last line, is of other content",
+        )
     try:
         return tomllib.loads(text.decode())
     except ValueError as error:
@@ -170,9 +186,16 @@ def read_json(path: Path, exact: bool = False) -> dict[str, Any]:
 
 def _canonical(record: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(json.loads(json.dumps(record, allow_nan=False)), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(
+            json.loads(json.dumps(record, allow_nan=False)),
+            sort_keys=True,
+            separators=(",", ":"),
+            allow_nan=False,
+        )
     except (TypeError, ValueError) as error:
-        raise InputError(f"record: {error}: write plain finite numbers, words, lists, dicts or None") from None
+        raise InputError(
+            f"record: {error}: write plain finite numbers, words, lists, dicts or None"
+        ) from None
 
 
 def _unsealed(record: Any) -> str | None:
@@ -184,7 +207,11 @@ def _unsealed(record: Any) -> str | None:
         found = checksum(record)
     except InputError as error:
         return str(error)
-    return None if found == record["sha256"] else "was changed after it was written: its checksum (sha256) is of other content"
+    return (
+        None
+        if found == record["sha256"]
+        else "was changed after it was written: its checksum (sha256) is of other content"
+    )
 
 
 def _refuse(constant: str) -> Any:

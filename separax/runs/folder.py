@@ -30,8 +30,15 @@ from .states import NAMES, Saver, State, States
 from .toml import dumps
 
 FORMAT = 1  # of the folder: another number, another version of separax
-SETTINGS, ENVIRONMENT, SOLUTION, RECORD = "settings.toml", "environment.toml", "solution.npz", "record.json"
-Content = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]  # of an archive: what it is about, and its arrays
+SETTINGS, ENVIRONMENT, SOLUTION, RECORD = (
+    "settings.toml",
+    "environment.toml",
+    "solution.npz",
+    "record.json",
+)
+Content = tuple[
+    Mapping[str, Any], Mapping[str, np.ndarray]
+]  # of an archive: what it is about, and its arrays
 EARLIER = "settings.json"  # of the versions before there were numbers
 
 
@@ -44,7 +51,9 @@ def read_settings(folder: Path) -> dict[str, Any]:
             raise InputError(
                 f"run: {folder} was written by an earlier version of separax ({EARLIER}): read it with that version, or solve again"
             )
-        raise InputError(f"run: there is no run in {folder} (no {SETTINGS}): name the folder that solve(…, out=…) wrote")
+        raise InputError(
+            f"run: there is no run in {folder} (no {SETTINGS}): name the folder that solve(…, out=…) wrote"
+        )
     found = read_toml(folder / SETTINGS)
     if "format" not in found or "run" not in found:
         raise Damaged(folder / SETTINGS, "does not hold the settings of a run")
@@ -83,7 +92,9 @@ class Run:
         self.path, self.settings, self.whole = Path(directory), plain(settings), whole
         self.saver = Saver()
         self._lock: Lock | None = None
-        if not resume and any((self.path / name).exists() for name in (SETTINGS, EARLIER, SOLUTION, *NAMES)):
+        if not resume and any(
+            (self.path / name).exists() for name in (SETTINGS, EARLIER, SOLUTION, *NAMES)
+        ):
             raise InputError(
                 f"out: {self.path} holds a run already: continue it with --resume (resume=True), or choose another folder"
             )
@@ -94,7 +105,9 @@ class Run:
             self._claim()
         except OSError as error:
             self.close()
-            raise InputError(f"out: cannot write to {self.path} ({error.strerror}): choose another folder") from error
+            raise InputError(
+                f"out: cannot write to {self.path} ({error.strerror}): choose another folder"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -120,7 +133,9 @@ class Run:
     # --- who it is -----------------------------------------------------------------------------------------------
 
     def _claim(self) -> None:
-        for draft in self.path.glob(".*.draft"):  # of a process that was killed: nobody else writes here now
+        for draft in self.path.glob(
+            ".*.draft"
+        ):  # of a process that was killed: nobody else writes here now
             draft.unlink()
         identity = self._own() if self.whole is None else self._of_whole(self.whole)
         self.identity = identity or secrets.token_hex(8)
@@ -171,7 +186,9 @@ class Run:
         """Whether this is a march whose last window diverged, and only the recipe is another one now: then that window begins again.
         Those before it keep what they were made with in settings of their own."""
         reached = sorted((self.path / "windows").glob("[0-9]" * 3))
-        if [k for k in self.settings if kept.get(k) != self.settings[k]] != ["recipe"] or not reached:
+        if [k for k in self.settings if kept.get(k) != self.settings[k]] != [
+            "recipe"
+        ] or not reached:
             return False
         state = States(reached[-1], None).newest()
         if state is None or not state[0].get("trouble"):
@@ -181,7 +198,9 @@ class Run:
             number += 1
             aside = reached[-1].with_name(f"{reached[-1].name}.diverged{number}")
         reached[-1].rename(aside)
-        say(f"window {int(reached[-1].name)} diverged (it is now in {aside}) and begins again with the recipe given")
+        say(
+            f"window {int(reached[-1].name)} diverged (it is now in {aside}) and begins again with the recipe given"
+        )
         self._kept = None  # the settings are written anew
         return True
 
@@ -199,7 +218,9 @@ class Run:
             state = States(folder, None).newest()
             if state is not None:
                 self._check_same(state[0]["settings"])
-                say(f"{damage or f'{self.path / SETTINGS} is gone'}: written anew, as the state has it")
+                say(
+                    f"{damage or f'{self.path / SETTINGS} is gone'}: written anew, as the state has it"
+                )
                 return state[0]["run"].split("-")[0]
         if damage:
             say(f"{damage}, and no state is good: the run starts again from the beginning")
@@ -208,14 +229,20 @@ class Run:
 
     def _write_environment(self) -> None:
         """Where the run takes place; where it took place before, if that was elsewhere."""
-        now = {**environment(), "platform": platform.platform(), **{k: self.settings[k] for k in ("precision", "seeds")}}
+        now = {
+            **environment(),
+            "platform": platform.platform(),
+            **{k: self.settings[k] for k in ("precision", "seeds")},
+        }
         before: list[dict[str, Any]] = []
         path = self.path / ENVIRONMENT
         if path.exists():
             try:
                 last = read_environment(path, self.identity)
                 before = last.pop("before", [])
-                other = [k for k in ("device", "platform", "python", "versions") if last.get(k) != now[k]]
+                other = [
+                    k for k in ("device", "platform", "python", "versions") if last.get(k) != now[k]
+                ]
                 if not other:
                     return
                 before.append(last)
@@ -241,10 +268,18 @@ class Run:
             os.replace(self.path / SOLUTION, self.path / f"{SOLUTION}.old")
             say(f"the solution that was there is now in {self.path / SOLUTION}.old")
 
-    def save(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], solution: Content, wait: bool) -> None:
+    def save(
+        self,
+        about: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        solution: Content,
+        wait: bool,
+    ) -> None:
         """Has a state and the solution so far written; returns at once unless told to `wait`."""
 
-        def work() -> None:  # the solution first: wherever there is a state to go on from, there is something to look at
+        def work() -> (
+            None
+        ):  # the solution first: wherever there is a state to go on from, there is something to look at
             self.write(SOLUTION, *solution)
             self.states.write({"settings": self.settings, **about}, arrays)
 

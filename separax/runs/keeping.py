@@ -29,8 +29,14 @@ def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dic
         table = history_table(solution.history)
         write(run.path / f"history{suffix}.csv", table)
         kept[f"history{suffix}.csv"] = digest_of(table)
-        if run.whole is None and (arrays := factors(solution)) is not None:  # those of a window are among those of the march
-            about = {"kind": "factors", "axes": list(solution.problem.box.axes), "seed": solution.seed}
+        if (
+            run.whole is None and (arrays := factors(solution)) is not None
+        ):  # those of a window are among those of the march
+            about = {
+                "kind": "factors",
+                "axes": list(solution.problem.box.axes),
+                "seed": solution.seed,
+            }
             run.write(f"factors{suffix}.npz", about, arrays)
     return keep_record(run.path, {**record, "run": run.identity, "files": kept})
 
@@ -47,7 +53,9 @@ def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
         try:
             keep(run, found, (found.record or make_record(found)) | {"run_dir": str(run.path)})
         except OSError as error:
-            raise InputError(f"save: cannot write to {run.path} ({error.strerror}): choose another folder") from error
+            raise InputError(
+                f"save: cannot write to {run.path} ({error.strerror}): choose another folder"
+            ) from error
     return run.path
 
 
@@ -79,7 +87,9 @@ def history_table(history: History) -> bytes:
     rows = {int(s): i for i, s in enumerate(history.steps)}
     for step in sorted({*rows, *error}):
         at = rows.get(step)
-        losses = ["" if at is None else str(a[at]) for a in (history.total, *history.losses.values())]
+        losses = [
+            "" if at is None else str(a[at]) for a in (history.total, *history.losses.values())
+        ]
         table.writerow([step, *losses, str(error[step]) if step in error else ""])
     return text.getvalue().encode()
 
@@ -104,8 +114,12 @@ def check(run: str | os.PathLike[str]) -> list[Damaged]:
     """The damaged files of a run, each with a reason; those of its windows too. None: every file is good."""
     folder = Path(run)
     if not folder.is_dir():
-        raise InputError(f"check: {folder} is no folder of a run: write the one that solve(out=…) was given")
-    return [damage for place in (folder, *sorted(folder.glob("windows/*"))) for damage in _in(place)]
+        raise InputError(
+            f"check: {folder} is no folder of a run: write the one that solve(out=…) was given"
+        )
+    return [
+        damage for place in (folder, *sorted(folder.glob("windows/*"))) for damage in _in(place)
+    ]
 
 
 def _in(folder: Path) -> Iterator[Damaged]:
@@ -113,7 +127,11 @@ def _in(folder: Path) -> Iterator[Damaged]:
     try:
         identity = read_settings(folder)["run"]
     except InputError as error:  # damaged, gone, or of another version
-        yield error if isinstance(error, Damaged) else Damaged(folder / SETTINGS, f"cannot be used: {error}")
+        yield (
+            error
+            if isinstance(error, Damaged)
+            else Damaged(folder / SETTINGS, f"cannot be used: {error}")
+        )
     paths = {path.name: path for path in sorted(folder.iterdir())}
     for name, path in paths.items():
         try:

@@ -30,7 +30,20 @@ from .sampled_shape import SampledShape
 
 PARTS = {
     part.__name__: part
-    for part in (SPINN, PINN, Adam, SOAP, LBFGS, BFGS, GaussNewton, Solve, Uniform, Grid, GaussLegendre, Causal)
+    for part in (
+        SPINN,
+        PINN,
+        Adam,
+        SOAP,
+        LBFGS,
+        BFGS,
+        GaussNewton,
+        Solve,
+        Uniform,
+        Grid,
+        GaussLegendre,
+        Causal,
+    )
 }
 
 
@@ -62,21 +75,39 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
             found: list[Solution] = []
             for i, kept in enumerate(about["solutions"]):
                 # seeds share a problem, and then what is compiled for it, unless its derived quantities depend on what was found
-                same = [p for p, other in zip(problems, about["solutions"]) if other["derived"] == kept["derived"]]
-                problems.append(same[0] if same else KeptProblem(about["problem"], kept, arrays, settings["equation"]))
+                same = [
+                    p
+                    for p, other in zip(problems, about["solutions"])
+                    if other["derived"] == kept["derived"]
+                ]
+                problems.append(
+                    same[0]
+                    if same
+                    else KeptProblem(about["problem"], kept, arrays, settings["equation"])
+                )
                 found.append(_solution(folder, problems[-1], about, arrays, record, i))
                 found[-1].device = record.get("device", found[-1].device)
                 found[-1].advice = tuple(record.get("advice", ()))
                 if "estimate" in record:  # a record has no infinite numbers
-                    found[-1].estimate = math.inf if record["estimate"] is None else record["estimate"]
-    except (KeyError, TypeError, IndexError) as error:  # whole and ours, but of another version that forgot to say so
-        raise Damaged(folder / SOLUTION, f"does not hold what it should ({type(error).__name__}: {error})") from error
+                    found[-1].estimate = (
+                        math.inf if record["estimate"] is None else record["estimate"]
+                    )
+    except (
+        KeyError,
+        TypeError,
+        IndexError,
+    ) as error:  # whole and ours, but of another version that forgot to say so
+        raise Damaged(
+            folder / SOLUTION, f"does not hold what it should ({type(error).__name__}: {error})"
+        ) from error
     out = Ensemble(found) if about["several"] else found[0]
     out.record = record
     return out
 
 
-def _check_identity(path: Path, about: Mapping[str, Any], settings: Mapping[str, Any], kind: str) -> None:
+def _check_identity(
+    path: Path, about: Mapping[str, Any], settings: Mapping[str, Any], kind: str
+) -> None:
     if about.get("kind") != kind:
         raise Damaged(path, f"is no {kind} but a {about.get('kind')}")
     if about.get("run") != settings["run"]:
@@ -87,7 +118,9 @@ def _record(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The record; empty with a word where it is damaged or not there yet."""
     path = folder / RECORD
     if not path.exists():
-        say(f"the run in {folder} has not ended: its solution so far is loaded, without history and record")
+        say(
+            f"the run in {folder} has not ended: its solution so far is loaded, without history and record"
+        )
         return {}
     try:
         record = read_json(path, exact=True)
@@ -107,7 +140,10 @@ def _history(folder: Path, record: Mapping[str, Any], name: str) -> History:
     try:
         content = read(folder / name)
         if digest_of(content) != record.get("files", {}).get(name):
-            raise Damaged(folder / name, f"is not the one that {RECORD} names: its checksum is of other content")
+            raise Damaged(
+                folder / name,
+                f"is not the one that {RECORD} names: its checksum is of other content",
+            )
     except Damaged as error:
         say(f"{error}: the solution is loaded without history")
         return nothing
@@ -133,11 +169,21 @@ def _solution(
     windows = []
     for j, window in enumerate(kept["windows"]):
         bounds = window["box"].get(TIME)
-        part = history if not kept["marched"] else _part(history, j * recipe.total_steps, (j + 1) * recipe.total_steps)
+        part = (
+            history
+            if not kept["marched"]
+            else _part(history, j * recipe.total_steps, (j + 1) * recipe.total_steps)
+        )
         solution = Solution(
             problem.during(*bounds) if kept["marched"] else problem,
             recipe,
-            _model(about["network"], recipe, problem, {k: arrays[k] for k in arrays if k.startswith(f"{i}.{j}.")}, f"{i}.{j}."),
+            _model(
+                about["network"],
+                recipe,
+                problem,
+                {k: arrays[k] for k in arrays if k.startswith(f"{i}.{j}.")},
+                f"{i}.{j}.",
+            ),
             history=part,
             timing=Timing(**window["timing"]),
             seed=kept["seed"],
@@ -151,7 +197,9 @@ def _solution(
         windows.append(solution)
     if not kept["marched"]:
         return windows[0]
-    edges = np.array([kept["windows"][0]["box"][TIME][0], *(w["box"][TIME][1] for w in kept["windows"])])
+    edges = np.array(
+        [kept["windows"][0]["box"][TIME][0], *(w["box"][TIME][1] for w in kept["windows"])]
+    )
     marched = Marched.joined(problem, recipe, windows, edges, folder)
     marched.interrupted = kept["interrupted"]
     return marched
@@ -170,10 +218,17 @@ def _part(history: History, start: int, end: int) -> History:
     )
 
 
-def _model(network: Mapping[str, Any], recipe: Recipe, problem: Problem, arrays: Mapping[str, np.ndarray], prefix: str) -> Model:
+def _model(
+    network: Mapping[str, Any],
+    recipe: Recipe,
+    problem: Problem,
+    arrays: Mapping[str, np.ndarray],
+    prefix: str,
+) -> Model:
     """A network of the kept architecture with the kept weights."""
     kept: list[dict[str, Any]] = [
-        {k: tuple(v) if isinstance(v, list) else v for k, v in axis.items()} for axis in network["axes"]
+        {k: tuple(v) if isinstance(v, list) else v for k, v in axis.items()}
+        for axis in network["axes"]
     ]
     axes = tuple(Axis(**axis) for axis in kept)
 
@@ -211,7 +266,11 @@ def _recipe(kept: Mapping[str, Any]) -> Recipe:
 def _thing(kept: Mapping[str, Any], sampler: bool = False) -> Any:
     """A part of a recipe; a description of it where it was the user's own."""
     if "text" in kept:
-        return KeptSampler(text=kept["text"]) if sampler else KeptOptimiser(kept["text"], kept["steps"])
+        return (
+            KeptSampler(text=kept["text"])
+            if sampler
+            else KeptOptimiser(kept["text"], kept["steps"])
+        )
     arguments = dict(kept["arguments"])
     if "breaks" in arguments:
         arguments["breaks"] = dict(arguments["breaks"])
@@ -248,13 +307,30 @@ class KeptSampler(Sampler):
 class KeptProblem(Problem):
     """What is left of a problem in the folder of a run: all but its functions."""
 
-    def __init__(self, kept: Mapping[str, Any], solution: Mapping[str, Any], arrays: Mapping[str, np.ndarray], equation: str):
+    def __init__(
+        self,
+        kept: Mapping[str, Any],
+        solution: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        equation: str,
+    ):
         self.box = Box(**{axis: tuple(bounds) for axis, bounds in kept["box"].items()})
-        self.name, self.fields, self.unknowns = kept["name"], tuple(kept["fields"]), dict(kept["unknowns"])
+        self.name, self.fields, self.unknowns = (
+            kept["name"],
+            tuple(kept["fields"]),
+            dict(kept["unknowns"]),
+        )
         self.periodic, self.walls = tuple(kept["periodic"]), tuple(map(tuple, kept["walls"]))
-        self.shape = None if "shape" not in arrays else SampledShape(self.box, tuple(kept["shape"]), arrays["shape"])
+        self.shape = (
+            None
+            if "shape" not in arrays
+            else SampledShape(self.box, tuple(kept["shape"]), arrays["shape"])
+        )
         built_in = [arrays[f"lift.{axis}"] for axis in self.box.axes if f"lift.{axis}" in arrays]
-        self.given, self.lift = (), KnownPart(self.box, self.periodic, built_in) if built_in else None
+        self.given, self.lift = (
+            (),
+            KnownPart(self.box, self.periodic, built_in) if built_in else None,
+        )
         self.reference, self.conditions, self.terms = None, (), ()
         self.residuals = tuple(kept["terms"])
         self.left_out = tuple(solution["left_out"])
@@ -262,14 +338,19 @@ class KeptProblem(Problem):
             name: Combination(self, each) if "terms" in each else KeptFormula(self, each)
             for name, each in solution["derived"].items()
         }
-        self._derived_arguments = {name: [(each, False) for each in (*self.fields, *self.box.axes)] for name in self.derived}
+        self._derived_arguments = {
+            name: [(each, False) for each in (*self.fields, *self.box.axes)]
+            for name in self.derived
+        }
         self._equation = equation
 
     def fingerprint(self) -> str:
         return self._equation
 
     def residual(self, **_: Any) -> Any:
-        raise InputError(f"{self.name}: the functions of a problem are not kept with its run: make the problem anew to solve it")
+        raise InputError(
+            f"{self.name}: the functions of a problem are not kept with its run: make the problem anew to solve it"
+        )
 
     def no_reference(self) -> str:
         return f"{self.name} was loaded from its run, which does not keep the functions of the problem: give the reference, solution.relative_l2(exact)"
@@ -279,7 +360,9 @@ class Combination:
     """Σ coefficient · ∂^orders of the fields, plus a constant."""
 
     def __init__(self, problem: Problem, kept: Mapping[str, Any]):
-        self.terms: dict[Key, float] = {(component, tuple(orders)): c for component, orders, c in kept["terms"]}
+        self.terms: dict[Key, float] = {
+            (component, tuple(orders)): c for component, orders, c in kept["terms"]
+        }
         self.constant, self.fields = kept["constant"], problem.fields
 
     def __call__(self, **given: Any) -> Field:
@@ -295,7 +378,12 @@ class KeptFormula:
 
     def __call__(self, **given: Any) -> Any:
         source = given[self.fields[0]]._source
-        found = self.formula([given[key] if isinstance(key, str) else Field(source, {key: 1.0}) for key in self.formula.inputs])
+        found = self.formula(
+            [
+                given[key] if isinstance(key, str) else Field(source, {key: 1.0})
+                for key in self.formula.inputs
+            ]
+        )
         if self.is_field:
             return found
         # what was made of plain values cannot be differentiated, as before it was kept

@@ -14,7 +14,11 @@ from jaxtyping import Array
 
 from ..domain import Box, Shape
 
-NODES = {1: 4097, 2: 513, 3: 97}  # per axis, by the number of axes the shape depends on; odd, so that the middle is one of them
+NODES = {
+    1: 4097,
+    2: 513,
+    3: 97,
+}  # per axis, by the number of axes the shape depends on; odd, so that the middle is one of them
 FEWEST = 17  # beyond three axes
 
 
@@ -23,8 +27,12 @@ def samples(shape: Shape) -> np.ndarray:
     """`inside` on a regular lattice of the shape's axes: signed distances, or whether a node is inside."""
     count = NODES.get(len(shape.axes), FEWEST)
     with jax.enable_x64(True):
-        grids = jnp.meshgrid(*(jnp.linspace(*shape.box[a], count) for a in shape.axes), indexing="ij", sparse=True)
-        found = jnp.broadcast_to(shape._call(dict(zip(shape.axes, grids))), (count,) * len(shape.axes))
+        grids = jnp.meshgrid(
+            *(jnp.linspace(*shape.box[a], count) for a in shape.axes), indexing="ij", sparse=True
+        )
+        found = jnp.broadcast_to(
+            shape._call(dict(zip(shape.axes, grids))), (count,) * len(shape.axes)
+        )
         return np.asarray(found, np.float32 if shape.signed else bool)
 
 
@@ -65,6 +73,8 @@ class SampledShape(Shape):
                 one = jnp.where(share > 0, share * values.astype(share.dtype), 0.0)
                 total = one if total is None else total + one
             else:
-                one = functools.reduce(jnp.logical_or, [values, *(weight <= 0 for weight in weights)])
+                one = functools.reduce(
+                    jnp.logical_or, [values, *(weight <= 0 for weight in weights)]
+                )
                 total = one if total is None else total & one
         return total

@@ -29,7 +29,10 @@ class States:
 
     def __init__(self, folder: Path, identity: str | None):
         self.folder, self.identity = folder, identity
-        self._turn, self._last = 0, 0  # whose turn it is to be written over, and how many were written
+        self._turn, self._last = (
+            0,
+            0,
+        )  # whose turn it is to be written over, and how many were written
 
     def newest(self) -> State | None:
         """The newest state that is good, with a word about what is not; None where there is none."""

@@ -30,7 +30,11 @@ def _lines(table: Mapping[str, Any], above: tuple[str, ...]) -> list[str]:
 
 
 def _tables(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) > 0 and all(isinstance(v, Mapping) for v in value)
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) > 0
+        and all(isinstance(v, Mapping) for v in value)
+    )
 
 
 def _key(name: str) -> str:
@@ -50,9 +54,19 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        return repr(float(value)) if math.isfinite(value) else "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+        return (
+            repr(float(value))
+            if math.isfinite(value)
+            else "nan"
+            if math.isnan(value)
+            else "inf"
+            if value > 0
+            else "-inf"
+        )
     if isinstance(value, Sequence):
         return f"[{', '.join(_value(key, v) for v in value)}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_key(k)} = {_value(key, v)}' for k, v in value.items())}}}"
-    raise InputError(f"settings: {key} = {value!r} cannot be kept: settings are words, numbers, lists and tables of them")
+    raise InputError(
+        f"settings: {key} = {value!r} cannot be kept: settings are words, numbers, lists and tables of them"
+    )

@@ -2,7 +2,17 @@
 
 from .formats import KINDS, PLACES, Format, einsum, sum_of_products, train_format, tucker_format
 from .gram import Square, blocks, mean_square, mean_squares, product_columns
-from .merging import BatchedMerge, FactorCache, Key, Pair, Varying, best_split, columns, merge, merge_at_points
+from .merging import (
+    BatchedMerge,
+    FactorCache,
+    Key,
+    Pair,
+    Varying,
+    best_split,
+    columns,
+    merge,
+    merge_at_points,
+)
 from .rank import RANKS, Row, needed, study
 from .reading import separate
 from .separable import Separable

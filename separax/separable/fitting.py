@@ -9,9 +9,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from .tucker import EXACT, Factors, dense_values, exact_products, khatri_rao_numpy, leading_block, tucker_by_svd
+from .tucker import (
+    EXACT,
+    Factors,
+    dense_values,
+    exact_products,
+    khatri_rao_numpy,
+    leading_block,
+    tucker_by_svd,
+)
 
-CHEAP, DIRECT = 2e7, 4e7  # operations of a step up to which more is tried, and up to which it is solved for directly
+CHEAP, DIRECT = (
+    2e7,
+    4e7,
+)  # operations of a step up to which more is tried, and up to which it is solved for directly
 
 
 # --- two axes: the singular value decomposition ---------------------------------------------------------------------
@@ -21,13 +32,20 @@ def by_svd(matrix: np.ndarray, ranks: Sequence[int]) -> list[tuple[Factors, floa
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     found = []
     for rank in ranks:
-        short = max(0, rank - len(values))  # more products than the lattice has points: the rest are zero
-        pair = [np.pad(f[:, :rank] * np.sqrt(values[:rank]), ((0, 0), (0, short))) for f in (left, right.T)]
+        short = max(
+            0, rank - len(values)
+        )  # more products than the lattice has points: the rest are zero
+        pair = [
+            np.pad(f[:, :rank] * np.sqrt(values[:rank]), ((0, 0), (0, short)))
+            for f in (left, right.T)
+        ]
         found.append((pair, float(np.linalg.norm(values[rank:]))))
     return found
 
 
-def by_descent(values: np.ndarray, ranks: Sequence[int], starts: int, seed: int) -> list[tuple[Factors, float]]:
+def by_descent(
+    values: np.ndarray, ranks: Sequence[int], starts: int, seed: int
+) -> list[tuple[Factors, float]]:
     core, bases = tucker_by_svd(values)
     rng = np.random.default_rng(seed)
     factors: Factors = [np.zeros((n, 0)) for n in core.shape]
@@ -41,13 +59,21 @@ def by_descent(values: np.ndarray, ranks: Sequence[int], starts: int, seed: int)
         # against the samples themselves, so that what the core left out counts too
         left_over = float(np.linalg.norm(values - dense_values(padded)))
         if found and left_over > found[-1][1]:  # by rounding only
-            padded, left_over = [np.pad(f, ((0, 0), (0, rank - f.shape[1]))) for f in found[-1][0]], found[-1][1]
+            padded, left_over = (
+                [np.pad(f, ((0, 0), (0, rank - f.shape[1]))) for f in found[-1][0]],
+                found[-1][1],
+            )
         found.append((padded, left_over))
     return found
 
 
 def _raise_rank(
-    core: np.ndarray, factors: Factors, error: float, rank: int, starts: int, rng: np.random.Generator
+    core: np.ndarray,
+    factors: Factors,
+    error: float,
+    rank: int,
+    starts: int,
+    rng: np.random.Generator,
 ) -> tuple[Factors, float]:
     """From a fit to one of a larger rank: the best of several ways to fill up the new products, then polished.
 
@@ -63,7 +89,9 @@ def _raise_rank(
         inside = [f[:n, : 0 if number % 2 else None] for f, n in zip(factors, shape)]
         rest = block - dense_values(inside)
         new = _descend(rest, _random(rest, rank - inside[0].shape[1], rng, number < 2), 15)[0]
-        tries.append(_descend(block, [np.concatenate(pair, 1) for pair in zip(inside, new)], 25 * more))
+        tries.append(
+            _descend(block, [np.concatenate(pair, 1) for pair in zip(inside, new)], 25 * more)
+        )
     best = min(tries, key=operator.itemgetter(1))[0]
     while True:
         best, inner = _descend(block, best, 400 * more, _work(shape, rank) < DIRECT)
@@ -77,7 +105,9 @@ def _raise_rank(
         shape = tuple(max(pair) for pair in zip(shape, wider))
         block = core[tuple(map(slice, shape))]
         best = [np.pad(f, ((0, n - f.shape[0]), (0, 0))) for f, n in zip(best, shape)]
-    if whole_error >= error:  # the new products did not help: the smaller fit is also one of this rank
+    if (
+        whole_error >= error
+    ):  # the new products did not help: the smaller fit is also one of this rank
         return factors, error
     return [np.pad(f, ((0, n - f.shape[0]), (0, 0))) for f, n in zip(best, core.shape)], whole_error
 
@@ -94,7 +124,9 @@ def _random(rest: np.ndarray, rank: int, rng: np.random.Generator, aimed: bool) 
     for axis, n in enumerate(rest.shape):
         unfolded = np.moveaxis(rest, axis, 0).reshape(n, -1)
         basis, sizes, _ = np.linalg.svd(unfolded @ unfolded.T)
-        factors.append((basis * np.sqrt(np.sqrt(sizes) if aimed else 1.0)) @ rng.standard_normal((n, rank)))
+        factors.append(
+            (basis * np.sqrt(np.sqrt(sizes) if aimed else 1.0)) @ rng.standard_normal((n, rank))
+        )
     scale = np.linalg.norm(rest) / max(np.linalg.norm(dense_values(factors)), 1e-300)
     return [f * scale ** (1 / rest.ndim) for f in factors]
 
@@ -103,7 +135,10 @@ def _gradient(rest: np.ndarray, factors: Factors) -> Factors:
     """Per axis, the derivative of ½‖Σ_j Π_i f_ij - u‖² by the factors, `rest` being the difference."""
     rank, out = factors[0].shape[1], []
     for axis, n in enumerate(rest.shape):
-        left, right = khatri_rao_numpy(factors[:axis], rank), khatri_rao_numpy(factors[axis + 1 :], rank)
+        left, right = (
+            khatri_rao_numpy(factors[:axis], rank),
+            khatri_rao_numpy(factors[axis + 1 :], rank),
+        )
         folded = (rest.reshape(-1, right.shape[0]) @ right).reshape(left.shape[0], n, rank)
         out.append(np.einsum("lnr,lr->nr", folded, left))
     return out
@@ -113,7 +148,9 @@ def _product(arrays: Iterable[np.ndarray], rank: int) -> np.ndarray:
     return functools.reduce(operator.mul, arrays, np.ones((rank, rank)))
 
 
-def _descend(target: np.ndarray, factors: Factors, steps: int, direct: bool = False) -> tuple[Factors, float]:
+def _descend(
+    target: np.ndarray, factors: Factors, steps: int, direct: bool = False
+) -> tuple[Factors, float]:
     """Damped Gauss-Newton (Levenberg-Marquardt) on ‖target - Σ_j Π_i f_ij‖; returns the factors and that norm.
 
     Alternating least squares solves for one axis at a time and crawls where products nearly cancel; here all axes move
@@ -126,7 +163,9 @@ def _descend(target: np.ndarray, factors: Factors, steps: int, direct: bool = Fa
     factors = _balance(factors)
     rest = dense_values(factors) - target
     error, damping = float(np.linalg.norm(rest)), 1e-3
-    patience = 40 if direct else 12  # steps; long flat stretches are common, and where steps are cheap they are waited for
+    patience = (
+        40 if direct else 12
+    )  # steps; long flat stretches are common, and where steps are cheap they are waited for
     history = [error]
     for _ in range(steps):
         if error < 0.1 * EXACT:
@@ -143,9 +182,14 @@ def _descend(target: np.ndarray, factors: Factors, steps: int, direct: bool = Fa
             damping *= 8
             if damping > 1e8:
                 return factors, error
-        expected = -sum(float(np.sum(g * s)) for g, s in zip(gradient, step))  # of ½‖rest‖², twice the decrease at best
+        expected = -sum(
+            float(np.sum(g * s)) for g, s in zip(gradient, step)
+        )  # of ½‖rest‖², twice the decrease at best
         gain = (error**2 - size**2) / max(expected, 1e-300)
-        damping = max(damping * (1 / 5 if gain > 0.75 else 1.0 if gain > 0.25 else 3.0), 1e-22 if direct else 1e-13)
+        damping = max(
+            damping * (1 / 5 if gain > 0.75 else 1.0 if gain > 0.25 else 3.0),
+            1e-22 if direct else 1e-13,
+        )
         factors, rest, error = _balance(moved), difference, size
         history.append(error)
         if len(history) > patience and error > 0.998 * history[-patience]:
@@ -158,7 +202,10 @@ def _dense(rest: np.ndarray, factors: Factors, gradient: Factors) -> Callable[[f
     would square a condition that is bad already."""
     rank, blocks = factors[0].shape[1], []
     for axis, f in enumerate(factors):
-        left, right = khatri_rao_numpy(factors[:axis], rank), khatri_rao_numpy(factors[axis + 1 :], rank)
+        left, right = (
+            khatri_rao_numpy(factors[:axis], rank),
+            khatri_rao_numpy(factors[axis + 1 :], rank),
+        )
         block = np.einsum("lr,br,ac->labcr", left, right, np.eye(len(f)))
         blocks.append(block.reshape(rest.size, f.size))
     jacobian = np.concatenate(blocks, 1)
@@ -181,7 +228,11 @@ def _iterated(rest: np.ndarray, factors: Factors, gradient: Factors) -> Callable
     axes, rank = range(len(factors)), factors[0].shape[1]
     grams = [f.T @ f for f in factors]
     others = [_product((g for k, g in enumerate(grams) if k != i), rank) for i in axes]
-    pairs = {(i, j): _product((g for k, g in enumerate(grams) if k not in (i, j)), rank) for i in axes for j in range(i)}
+    pairs = {
+        (i, j): _product((g for k, g in enumerate(grams) if k not in (i, j)), rank)
+        for i in axes
+        for j in range(i)
+    }
     scale = max(float(np.max(np.diag(o))) for o in others)
     return lambda damping: _conjugate_gradients(factors, others, pairs, gradient, damping * scale)
 
@@ -202,7 +253,9 @@ def _conjugate_gradients(
         mixed = [s.T @ f for s, f in zip(step, factors)]
         out = []
         for i in axes:
-            along = functools.reduce(operator.add, (pairs[max(i, j), min(i, j)] * mixed[j] for j in axes if j != i))
+            along = functools.reduce(
+                operator.add, (pairs[max(i, j), min(i, j)] * mixed[j] for j in axes if j != i)
+            )
             out.append(step[i] @ others[i] + factors[i] @ along + damping * step[i])
         return out
 

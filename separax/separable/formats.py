@@ -70,16 +70,25 @@ class Format:
         return factor.reshape(*factor.shape[:-1], *self.size(self.indices[i]))
 
     def _contracted(
-        self, places: Sequence[str], factors: Sequence[Array], core: Array | None, out: str, without: int | None
+        self,
+        places: Sequence[str],
+        factors: Sequence[Array],
+        core: Array | None,
+        out: str,
+        without: int | None,
     ) -> Array:
         terms = [
-            (p + own, self._shaped(i, f)) for i, (p, own, f) in enumerate(zip(places, self.indices, factors)) if i != without
+            (p + own, self._shaped(i, f))
+            for i, (p, own, f) in enumerate(zip(places, self.indices, factors))
+            if i != without
         ]
         if core is not None:
             terms.append((self.core, core))
         if not terms:  # one axis alone
             return jnp.ones(self.size(out), factors[0].dtype)
-        return einsum(f"{','.join(spec for spec, _ in terms)}->{out}", *(value for _, value in terms))
+        return einsum(
+            f"{','.join(spec for spec, _ in terms)}->{out}", *(value for _, value in terms)
+        )
 
     def on_lattice(self, factors: Sequence[Array], core: Array | None) -> Array:
         """Values from factors (points, columns) per axis."""
@@ -114,11 +123,15 @@ class Format:
         for i, (own, factor) in enumerate(zip(self.indices, factors)):
             shaped = self._shaped(i, factor)
             if self.core and i == absorbing:
-                wide = jnp.einsum(f"n...{own},n{self.core}->n...{summed}", shaped, core, precision=PRECISION)
+                wide = jnp.einsum(
+                    f"n...{own},n{self.core}->n...{summed}", shaped, core, precision=PRECISION
+                )
             else:
                 here = "".join(index for index in summed if index in own)
                 turned = jnp.einsum(f"...{own}->...{here}", shaped)
-                wide = turned.reshape(*factor.shape[:-1], *(self.size(k)[0] if k in own else 1 for k in summed))
+                wide = turned.reshape(
+                    *factor.shape[:-1], *(self.size(k)[0] if k in own else 1 for k in summed)
+                )
                 wide = jnp.broadcast_to(wide, (*factor.shape[:-1], *self.size(summed)))
             made.append(wide.reshape(*factor.shape[:-1], self.rank))
         return tuple(made)
@@ -137,4 +150,6 @@ def train_format(axes: int, bonds: Sequence[int]) -> Format:
     """`bonds` between neighbours, one fewer than there are axes."""
     indices = INDICES[: axes - 1]
     around = ["", *indices, ""]
-    return Format(tuple(a + b for a, b in itertools.pairwise(around)), "", tuple(zip(indices, bonds)))
+    return Format(
+        tuple(a + b for a, b in itertools.pairwise(around)), "", tuple(zip(indices, bonds))
+    )

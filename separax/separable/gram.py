@@ -24,7 +24,9 @@ from ..core import PRECISION, InputError, add_up
 from .merging import Pair
 from .separable import Separable
 
-Square = tuple[Sequence[Array], Sequence[Array | None]]  # of a sum of products: its factors and weights, per axis
+Square = tuple[
+    Sequence[Array], Sequence[Array | None]
+]  # of a sum of products: its factors and weights, per axis
 
 
 def mean_square(factors: Sequence[Array], weights: Sequence[Array | None]) -> Array:
@@ -40,15 +42,26 @@ def mean_squares(squares: Sequence[Square]) -> Float[Array, " squares"]:
     Axes of different lengths and sums of different length are filled up with zeros, so that one batched product serves all.
     """
     if jnp.result_type(float) != jnp.float64:
-        raise InputError("mean_square: squares of float32 lose what is left of a residual: call it inside jax.enable_x64(True)")
+        raise InputError(
+            "mean_square: squares of float32 lose what is left of a residual: call it inside jax.enable_x64(True)"
+        )
     longest = max(f.shape[0] for factors, _ in squares for f in factors)
     widest = max(f.shape[1] for factors, _ in squares for f in factors)
     filled = []
     for factors, weights in squares:
         wide = [f.astype(jnp.float64) for f in factors]
-        weighed = [f if w is None else f * jnp.sqrt(w.astype(jnp.float64) / jnp.mean(w))[:, None] for f, w in zip(wide, weights)]
-        filled.append(jnp.stack([jnp.pad(f, ((0, longest - f.shape[0]), (0, widest - f.shape[1]))) for f in weighed]))
-    numbers = np.array([math.prod(f.shape[0] for f in factors) for factors, _ in squares], np.float64)
+        weighed = [
+            f if w is None else f * jnp.sqrt(w.astype(jnp.float64) / jnp.mean(w))[:, None]
+            for f, w in zip(wide, weights)
+        ]
+        filled.append(
+            jnp.stack(
+                [jnp.pad(f, ((0, longest - f.shape[0]), (0, widest - f.shape[1]))) for f in weighed]
+            )
+        )
+    numbers = np.array(
+        [math.prod(f.shape[0] for f in factors) for factors, _ in squares], np.float64
+    )
     return (jax.vmap(_sum_of_squares)(jnp.stack(filled)) / numbers).astype(squares[0][0][0].dtype)
 
 
@@ -63,7 +76,10 @@ def _grams(factors: Array) -> tuple[Array, tuple[Array, Array]]:
     grams = jnp.matmul(jnp.swapaxes(factors, 1, 2), factors, precision=PRECISION)
     one = [] if len(grams) > 1 else [jnp.ones_like(grams[0])]
     others = jnp.stack(
-        [functools.reduce(operator.mul, one + [g for j, g in enumerate(grams) if j != i]) for i in range(len(grams))]
+        [
+            functools.reduce(operator.mul, one + [g for j, g in enumerate(grams) if j != i])
+            for i in range(len(grams))
+        ]
     )
     return jnp.sum(grams[0] * others[0]), (factors, others)
 
@@ -111,7 +127,9 @@ def blocks(pairs: Mapping[Pair, Any]) -> list[Block]:
     return found
 
 
-def _groups(signatures: Mapping[tuple[Along, ...], Any]) -> list[tuple[int, tuple[Along, ...], dict[Along, Any]]]:
+def _groups(
+    signatures: Mapping[tuple[Along, ...], Any],
+) -> list[tuple[int, tuple[Along, ...], dict[Along, Any]]]:
     """For every axis, the signatures that differ along it alone: (axis, what they share, what they do along it)."""
     found: list[tuple[int, tuple[Along, ...], dict[Along, Any]]] = []
     for axis in range(len(next(iter(signatures)))):
@@ -130,10 +148,16 @@ def product_columns(components: Sequence[Separable], found: Sequence[Block]) -> 
     """Per axis, the blocks' factors (points, columns) in float64; the products of a column over the axes add up to the pairs.
 
     In float64 because what is left of a residual is a small difference of them."""
-    spread = {i: _spread(components[i]) for i in sorted({block.components[0] for block in found if block.symmetric})}
+    spread = {
+        i: _spread(components[i])
+        for i in sorted({block.components[0] for block in found if block.symmetric})
+    }
     per_axis: list[list[Array]] = []
     for axis in range(len(components[0].axes)):
-        made = _Products([u.jets[axis].astype(jnp.float64) for u in components], {i: each[axis] for i, each in spread.items()})
+        made = _Products(
+            [u.jets[axis].astype(jnp.float64) for u in components],
+            {i: each[axis] for i, each in spread.items()},
+        )
         per_axis.append([_factor(block, axis, made) for block in found])
     return per_axis
 
@@ -156,7 +180,11 @@ def _factor(block: Block, axis: int, made: _Products) -> Array:
         return made(block, block.signature[axis])
     total = add_up(_times(c, made(block, orders)) for orders, c in block.along)
     # a symmetric pair stands for (j, k) and (k, j)
-    return total * _multiplicity(made.jets[block.components[0]].shape[-1]) if block.symmetric else total
+    return (
+        total * _multiplicity(made.jets[block.components[0]].shape[-1])
+        if block.symmetric
+        else total
+    )
 
 
 def _times(coefficient: Any, factor: Array) -> Array:
@@ -173,7 +201,9 @@ class _Products:
     def __call__(self, block: Block, orders: Along) -> Array:
         key = (block.components, block.symmetric, orders)
         if key not in self._made:
-            self._made[key] = self._symmetric(block, orders) if block.symmetric else self._full(block, orders)
+            self._made[key] = (
+                self._symmetric(block, orders) if block.symmetric else self._full(block, orders)
+            )
         return self._made[key]
 
     def _full(self, block: Block, orders: Along) -> Array:
@@ -183,7 +213,9 @@ class _Products:
     def _symmetric(self, block: Block, orders: Along) -> Array:
         first, second = self.spread[block.components[0]]
         m, n = orders
-        return first[m] * second[m] if m == n else 0.5 * (first[m] * second[n] + first[n] * second[m])
+        return (
+            first[m] * second[m] if m == n else 0.5 * (first[m] * second[n] + first[n] * second[m])
+        )
 
 
 @functools.lru_cache(maxsize=16)

@@ -57,11 +57,15 @@ def _repeated(factor: Array, number: int, axis: int) -> Array:
 
 
 def _plain(factor: Array, number: int, axis: int) -> Array:
-    return jnp.broadcast_to(jnp.expand_dims(factor, axis), (*factor.shape[:axis], number, *factor.shape[axis:]))
+    return jnp.broadcast_to(
+        jnp.expand_dims(factor, axis), (*factor.shape[:axis], number, *factor.shape[axis:])
+    )
 
 
 @_repeated.defjvp
-def _repeated_tangents(number: int, axis: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+def _repeated_tangents(
+    number: int, axis: int, primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[Array, Array]:
     made, change = _repeated(primals[0], number, axis), tangents[0]
     most = next((n for n in range(math.isqrt(number), 0, -1) if number % n == 0), 1)
     if default_device().platform != "gpu" or number // most > SLICES:
@@ -82,7 +86,10 @@ class FactorCache:
 
     def _once(self, key: Any, kept: Any, make: Callable[[], Array]) -> Array:
         if key not in self._made:
-            self._made[key] = kept, make()  # what the key speaks of is kept, so that its id stays its own
+            self._made[key] = (
+                kept,
+                make(),
+            )  # what the key speaks of is kept, so that its id stays its own
         return self._made[key][1]
 
     def factor(self, jet: Array, order: int) -> Array:
@@ -94,7 +101,9 @@ class FactorCache:
         if coefficient == 1.0:
             return self.factor(jet, order)
         return self._once(
-            (id(jet), order, coefficient), jet, lambda: self.factor(jet, order) * jnp.asarray(coefficient, jet.dtype)
+            (id(jet), order, coefficient),
+            jet,
+            lambda: self.factor(jet, order) * jnp.asarray(coefficient, jet.dtype),
         )
 
     def product(self, factors: Sequence[Array]) -> Array:
@@ -108,7 +117,9 @@ class Weighed(NamedTuple):
     by: int
 
 
-def merge(parts: Parts, once: FactorCache | None = None, varying: Sequence[tuple[Array, Parts]] = ()) -> Array:
+def merge(
+    parts: Parts, once: FactorCache | None = None, varying: Sequence[tuple[Array, Parts]] = ()
+) -> Array:
     """Σ over parts of Σ coefficient · ∂^orders u, on the lattice, in one matrix product.
 
     The axes are split into a left and a right group. Terms that share their right factor are added on the left before
@@ -121,28 +132,51 @@ def merge(parts: Parts, once: FactorCache | None = None, varying: Sequence[tuple
     once = once or FactorCache()
     shape = (parts or varying[0][1])[0][0].shape
     if len(shape) == 1:
-        return add_up(jnp.sum(_add(u, terms), axis=1) * c for c, some in [(1.0, parts), *varying] for u, terms in some if terms)
+        return add_up(
+            jnp.sum(_add(u, terms), axis=1) * c
+            for c, some in [(1.0, parts), *varying]
+            for u, terms in some
+            if terms
+        )
     inside, beyond = fitting(shape, [c.shape for c, _ in varying])
     left_over = [c * merge(some, once) for c, some in (varying[i] for i in beyond)]
     together = _together(parts, [(i, *varying[i]) for i in inside])
-    return add_up([*([_merged(together, once, {i: varying[i][0] for i in inside})] if together else []), *left_over])
+    return add_up(
+        [
+            *([_merged(together, once, {i: varying[i][0] for i in inside})] if together else []),
+            *left_over,
+        ]
+    )
 
 
-def _together(parts: Parts, varying: Sequence[tuple[int, Array, Parts]]) -> list[tuple[Separable, dict[Any, Any]]]:
+def _together(
+    parts: Parts, varying: Sequence[tuple[int, Array, Parts]]
+) -> list[tuple[Separable, dict[Any, Any]]]:
     """All terms of a function, so that they share what they can; those with a coefficient, which come with its number, have a mark."""
     whole: dict[int, tuple[Separable, dict[Any, Any]]] = {}
-    for u, terms in [*parts, *((u, _marked(some, c.shape, i)) for i, c, each in varying for u, some in each)]:
+    for u, terms in [
+        *parts,
+        *((u, _marked(some, c.shape, i)) for i, c, each in varying for u, some in each),
+    ]:
         known = whole.setdefault(id(u), (u, {}))[1]
-        known |= {orders: known[orders] + c if orders in known else c for orders, c in terms.items()}
+        known |= {
+            orders: known[orders] + c if orders in known else c for orders, c in terms.items()
+        }
     return [(u, terms) for u, terms in whole.values() if terms]
 
 
-def fitting(shape: tuple[int, ...], coefficients: Sequence[tuple[int, ...]]) -> tuple[list[int], list[int]]:
+def fitting(
+    shape: tuple[int, ...], coefficients: Sequence[tuple[int, ...]]
+) -> tuple[list[int], list[int]]:
     """Which coefficients, of these shapes, go into one side of a product, all cut at one place; and which are left."""
     along = [{i for i, n in enumerate(one) if n > 1} for one in coefficients]
 
     def inside(split: int) -> list[int]:
-        return [k for k, axes in enumerate(along) if all(i < split for i in axes) or all(i >= split for i in axes)]
+        return [
+            k
+            for k, axes in enumerate(along)
+            if all(i < split for i in axes) or all(i >= split for i in axes)
+        ]
 
     most = max((inside(s) for s in cuts(shape)), key=len)
     return most, [k for k in range(len(along)) if k not in most]
@@ -154,7 +188,11 @@ def _marked(terms: Terms, shape: tuple[int, ...], by: int) -> dict[Any, Any]:
     return {(*o[:first], Weighed(o[first], by), *o[first + 1 :]): c for o, c in terms.items()}
 
 
-def _merged(parts: Sequence[tuple[Separable, Mapping[Any, Any]]], once: FactorCache, coefficients: Mapping[int, Array]) -> Array:
+def _merged(
+    parts: Sequence[tuple[Separable, Mapping[Any, Any]]],
+    once: FactorCache,
+    coefficients: Mapping[int, Array],
+) -> Array:
     shape = parts[0][0].shape
     marks = [{i for i, n in enumerate(c.shape) if n > 1} for c in coefficients.values()]
     split = best_split(shape, [(u.rank, tuple(terms)) for u, terms in parts], marks)
@@ -178,14 +216,18 @@ def merge_each(parts: Sequence[tuple[Separable, Orders]]) -> list[Array]:
     split = best_split(shape, [(rank, [orders]) for _, orders in parts])
 
     def side(axes: range) -> Array:
-        factors = [jnp.stack([u.jets[i][orders[i]] for u, orders in parts]) for i in axes]  # each (parts, points, rank)
+        factors = [
+            jnp.stack([u.jets[i][orders[i]] for u, orders in parts]) for i in axes
+        ]  # each (parts, points, rank)
         return jax.vmap(lambda *each: khatri_rao(each))(*factors)
 
     left, right = side(range(split)), side(range(split, len(shape)))
     return list(across(left, right).reshape(len(parts), *shape))
 
 
-def group(terms: Terms, split: int) -> tuple[dict[Orders, dict[Orders, Any]], dict[Orders, dict[Orders, Any]]]:
+def group(
+    terms: Terms, split: int
+) -> tuple[dict[Orders, dict[Orders, Any]], dict[Orders, dict[Orders, Any]]]:
     """The terms by their left orders and by their right orders."""
     heads: dict[Orders, dict[Orders, Any]] = {}
     tails: dict[Orders, dict[Orders, Any]] = {}
@@ -204,7 +246,9 @@ def cuts(shape: tuple[int, ...]) -> dict[int, tuple[int, int]]:
 
 
 def best_split(
-    shape: tuple[int, ...], parts: Sequence[tuple[int, Sequence[Orders]]], whole: Sequence[Collection[int]] = ()
+    shape: tuple[int, ...],
+    parts: Sequence[tuple[int, Sequence[Orders]]],
+    whole: Sequence[Collection[int]] = (),
 ) -> int:
     """The cut of the least work among those that leave each group of axes in `whole` on one side."""
     sides = cuts(shape)
@@ -223,16 +267,26 @@ def best_split(
 
 
 def _side(
-    once: FactorCache, u: Separable, start: int, stop: int, terms: Mapping[Any, Any], varying: Mapping[int, Array]
+    once: FactorCache,
+    u: Separable,
+    start: int,
+    stop: int,
+    terms: Mapping[Any, Any],
+    varying: Mapping[int, Array],
 ) -> Array:
     """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`, times what varies along them."""
     products: list[Array] = []
     jets = u.jets[start:stop]
-    small = min(range(len(jets)), key=lambda i: jets[i].shape[1])  # scaling the smallest factor costs the least
+    small = min(
+        range(len(jets)), key=lambda i: jets[i].shape[1]
+    )  # scaling the smallest factor costs the least
     for marked, scale in terms.items():
         functions = [varying[o.by] for o in marked if isinstance(o, Weighed)]
         orders = [o.order if isinstance(o, Weighed) else o for o in marked]
-        factors = [once.scaled(jet, order, scale if i == small else 1.0) for i, (jet, order) in enumerate(zip(jets, orders))]
+        factors = [
+            once.scaled(jet, order, scale if i == small else 1.0)
+            for i, (jet, order) in enumerate(zip(jets, orders))
+        ]
         for function in functions:
             along = [i for i, n in enumerate(function.shape[start:stop]) if n > 1]
             if len(along) <= 1:
@@ -242,14 +296,17 @@ def _side(
         for function in functions:
             here = function.shape[start:stop]
             if sum(n > 1 for n in here) > 1:
-                made = made * jnp.broadcast_to(function.reshape(here), [jet.shape[1] for jet in jets]).reshape(-1, 1)
+                made = made * jnp.broadcast_to(
+                    function.reshape(here), [jet.shape[1] for jet in jets]
+                ).reshape(-1, 1)
         products.append(made)
     return add_up(products)
 
 
 def _add(u: Separable, terms: Terms) -> Array:
     return add_up(
-        coefficient * functools.reduce(operator.mul, (jet[order] for jet, order in zip(u.jets, orders)))
+        coefficient
+        * functools.reduce(operator.mul, (jet[order] for jet, order in zip(u.jets, orders)))
         for orders, coefficient in terms.items()
     )
 
@@ -259,7 +316,9 @@ def merge_at_points(parts: Sequence[tuple[Separable, Terms]]) -> Array:
     return add_up(jnp.sum(_add(u, terms), axis=1) for u, terms in parts if terms)
 
 
-def columns(parts: Parts, once: FactorCache | None = None, varying: Sequence[tuple[Array, Parts]] = ()) -> list[Array]:
+def columns(
+    parts: Parts, once: FactorCache | None = None, varying: Sequence[tuple[Array, Parts]] = ()
+) -> list[Array]:
     """Per axis, factors (points, columns) whose products add up to Σ coefficient · ∂^orders u. `varying` are further parts, each multiplied by a
     function of one coordinate, as in `merge`.
 
@@ -276,7 +335,9 @@ def columns(parts: Parts, once: FactorCache | None = None, varying: Sequence[tup
         return once.scaled(jet, marked.order, scale) * coefficients[marked.by].reshape(-1, 1)
 
     for u, terms in together:
-        for (axis, others), along in min((_by_others(terms, axis) for axis in range(len(axes))), key=len).items():
+        for (axis, others), along in min(
+            (_by_others(terms, axis) for axis in range(len(axes))), key=len
+        ).items():
             for i, jet in enumerate(u.jets):
                 of = along if i == axis else {others[i]: 1.0}
                 axes[i].append(add_up(factor(jet, order, c) for order, c in of.items()))
@@ -287,7 +348,9 @@ def _by_others(terms: Terms, axis: int) -> dict[tuple[int, Orders], dict[int, An
     """The terms by all their orders but the one along `axis`."""
     found: dict[tuple[int, Orders], dict[int, Any]] = {}
     for orders, coefficient in terms.items():
-        found.setdefault((axis, (*orders[:axis], 0, *orders[axis + 1 :])), {})[orders[axis]] = coefficient
+        found.setdefault((axis, (*orders[:axis], 0, *orders[axis + 1 :])), {})[orders[axis]] = (
+            coefficient
+        )
     return found
 
 

@@ -78,7 +78,14 @@ class Fit:
         return Row(self.rank, self.relative_l2, self.cancellation, self.resolution)
 
 
-def fit(function: Callable[..., Any], box: Box, rank: int, points: Points | None = None, starts: int = 3, seed: int = 0) -> Fit:
+def fit(
+    function: Callable[..., Any],
+    box: Box,
+    rank: int,
+    points: Points | None = None,
+    starts: int = 3,
+    seed: int = 0,
+) -> Fit:
     """The best sum of `rank` products found for a function of the coordinates it names.
 
     `points` per axis of the Gauss-Legendre lattice (default: 256 in two axes, 128 in three, fewer in more); `starts` from which
@@ -105,23 +112,43 @@ def needed(rows: Iterable[Row], tolerance: float) -> int | None:
     """The smallest rank in a study whose error is at most `tolerance`; None where none is. An error that the lattice cannot see does not
     count as small."""
     tolerance = finite("tolerance", tolerance, positive=True)
-    return min((row.rank for row in rows if max(row.relative_l2, row.resolution) <= tolerance), default=None)
+    return min(
+        (row.rank for row in rows if max(row.relative_l2, row.resolution) <= tolerance),
+        default=None,
+    )
 
 
 def fits_of(
-    function: Callable[..., Any], box: Box, ranks: Iterable[int], points: Points | None = None, starts: int = 3, seed: int = 0
+    function: Callable[..., Any],
+    box: Box,
+    ranks: Iterable[int],
+    points: Points | None = None,
+    starts: int = 3,
+    seed: int = 0,
 ) -> list[Fit]:
     """One fit per rank, in increasing order, each at least as close as the one before."""
-    if isinstance(ranks, (str, bytes)) or not isinstance(ranks, Iterable) or not (listed := list(ranks)):
-        raise InputError(f"ranks must be one whole number or more, got {ranks!r}: write ranks={RANKS}")
+    if (
+        isinstance(ranks, (str, bytes))
+        or not isinstance(ranks, Iterable)
+        or not (listed := list(ranks))
+    ):
+        raise InputError(
+            f"ranks must be one whole number or more, got {ranks!r}: write ranks={RANKS}"
+        )
     ordered = sorted({whole("ranks", rank) for rank in listed})
     starts = whole("starts", starts)
     with jax.enable_x64(True):
         counts = box.counts(default_points(box) if points is None else points)
         shape = " × ".join(map(str, counts.values()))
-        check_fits(f"a lattice of {shape} points", 8 * COPIES * math.prod(counts.values()), f"write points={default_points(box)}")
+        check_fits(
+            f"a lattice of {shape} points",
+            8 * COPIES * math.prod(counts.values()),
+            f"write points={default_points(box)}",
+        )
         if (most := max(counts.values())) > FINEST:
-            raise InputError(f"points: {most} along an axis, of {FINEST} at most: write points={default_points(box)}")
+            raise InputError(
+                f"points: {most} along an axis, of {FINEST} at most: write points={default_points(box)}"
+            )
         lattice = quadrature(box, counts, jnp.float64)
         values = sample(function, box, lattice)
         roots = [np.sqrt(np.asarray(w)) for w in lattice.weights]
@@ -129,10 +156,16 @@ def fits_of(
             values *= root.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
         norm = float(np.linalg.norm(values))
         if norm == 0.0:
-            raise InputError("function is zero everywhere: it has no relative error. Give a function that is not")
+            raise InputError(
+                "function is zero everywhere: it has no relative error. Give a function that is not"
+            )
         values /= norm
         unseen = resolution(values)
-        found = by_svd(values, ordered) if values.ndim == 2 else by_descent(values, ordered, starts, seed)
+        found = (
+            by_svd(values, ordered)
+            if values.ndim == 2
+            else by_descent(values, ordered, starts, seed)
+        )
         return [_as_fit(lattice, roots, norm, factors, error, unseen) for factors, error in found]
 
 
@@ -149,10 +182,14 @@ def sample(function: Callable[..., Any], box: Box, lattice: Lattice) -> np.ndarr
         raise InputError(
             f"function must return real numbers, got {values.dtype}: study jnp.real and jnp.imag of it by themselves"
         )
-    values = np.array(np.broadcast_to(fits(values, lattice.shape, "function's value"), lattice.shape), np.float64)
+    values = np.array(
+        np.broadcast_to(fits(values, lattice.shape, "function's value"), lattice.shape), np.float64
+    )
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
-        where = ", ".join(f"{a}={float(c[i]):.4g}" for a, c, i in zip(box.axes, lattice.coordinates, wrong[0]))
+        where = ", ".join(
+            f"{a}={float(c[i]):.4g}" for a, c, i in zip(box.axes, lattice.coordinates, wrong[0])
+        )
         raise InputError(
             f"function is not finite at {len(wrong)} of {values.size} points, first at {where}: change the box, or write the limit"
             " with jnp.where"
@@ -165,14 +202,28 @@ def resolution(values: np.ndarray) -> float:
     total = 0.0
     for axis, n in enumerate(values.shape):
         nodes, weights = np.polynomial.legendre.leggauss(n)
-        degrees = np.arange(n - max(1, min(n - 1, max(2, n // 10))), n)  # two at least: of an even function one is zero
-        high = np.polynomial.legendre.legvander(nodes, n - 1)[:, degrees] * np.sqrt(weights[:, None] * (degrees + 0.5))
+        degrees = np.arange(
+            n - max(1, min(n - 1, max(2, n // 10))), n
+        )  # two at least: of an even function one is zero
+        high = np.polynomial.legendre.legvander(nodes, n - 1)[:, degrees] * np.sqrt(
+            weights[:, None] * (degrees + 0.5)
+        )
         total += float(np.sum(np.tensordot(high, values, (0, axis)) ** 2))
     return math.sqrt(total)
 
 
-def _as_fit(lattice: Lattice, roots: Sequence[np.ndarray], norm: float, factors: Factors, error: float, unseen: float) -> Fit:
+def _as_fit(
+    lattice: Lattice,
+    roots: Sequence[np.ndarray],
+    norm: float,
+    factors: Factors,
+    error: float,
+    unseen: float,
+) -> Fit:
     sizes = functools.reduce(operator.mul, (np.linalg.norm(f, axis=0) for f in factors))
     share = norm ** (1 / len(factors))
-    unweighted = {a: jnp.asarray(share * f / root[:, None]) for a, f, root in zip(lattice.axes, factors, roots)}
+    unweighted = {
+        a: jnp.asarray(share * f / root[:, None])
+        for a, f, root in zip(lattice.axes, factors, roots)
+    }
     return Fit(Separable.of(lattice, **unweighted), error, float(np.linalg.norm(sizes)), unseen)

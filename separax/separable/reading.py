@@ -31,7 +31,9 @@ class NotSeparable(Exception):
     """The expression has a step that no rule covers."""
 
 
-def separate(function: Callable[..., Array], *arguments: Any, dimension: int) -> list[tuple[Array, ...]] | None:
+def separate(
+    function: Callable[..., Array], *arguments: Any, dimension: int
+) -> list[tuple[Array, ...]] | None:
     """`function(*arguments)` as a sum of products with one factor per dimension (shape (n,) or (1,)), or None.
 
     The arguments are pytrees of arrays that vary along one dimension at most.
@@ -66,8 +68,12 @@ def _by_axis(product: Product, dimension: int) -> tuple[Array, ...]:
     return tuple(factors)
 
 
-def _evaluate(jaxpr: core.Jaxpr, constants: list[SumOfProducts], inputs: list[SumOfProducts]) -> list[SumOfProducts]:
-    known: dict[Any, SumOfProducts] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *inputs]))
+def _evaluate(
+    jaxpr: core.Jaxpr, constants: list[SumOfProducts], inputs: list[SumOfProducts]
+) -> list[SumOfProducts]:
+    known: dict[Any, SumOfProducts] = dict(
+        zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *inputs])
+    )
 
     def read(variable: Any) -> SumOfProducts:
         return _constant(variable.val) if isinstance(variable, core.Literal) else known[variable]
@@ -80,7 +86,10 @@ def _evaluate(jaxpr: core.Jaxpr, constants: list[SumOfProducts], inputs: list[Su
 
 def _apply(equation: Any, values: list[SumOfProducts]) -> list[SumOfProducts]:
     name = equation.primitive.name
-    whole = any(jnp.issubdtype(v.aval.dtype, jnp.integer) or v.aval.dtype == bool for v in [*equation.invars, *equation.outvars])
+    whole = any(
+        jnp.issubdtype(v.aval.dtype, jnp.integer) or v.aval.dtype == bool
+        for v in [*equation.invars, *equation.outvars]
+    )
     # the rules are those of real numbers: whole numbers wrap and divide otherwise
     if name in RULES and (not whole or name in EXACT):
         found = RULES[name](equation.params, *values)
@@ -101,7 +110,9 @@ def _single(value: SumOfProducts) -> Array:
     """A value as one array, where it varies along one axis at most."""
     if len({axis for product in value for array in product for axis in _varies(array)}) > 1:
         raise NotSeparable
-    return functools.reduce(operator.add, (functools.reduce(operator.mul, product) for product in value))
+    return functools.reduce(
+        operator.add, (functools.reduce(operator.mul, product) for product in value)
+    )
 
 
 def _per_axis(value: SumOfProducts) -> list[Array]:
@@ -196,7 +207,9 @@ RULES: dict[str, Callable[..., SumOfProducts]] = {
     "sin": _wave(0),
     "cos": _wave(1),
     "broadcast_in_dim": _broadcast,
-    "convert_element_type": lambda p, a: [tuple(jnp.asarray(x, p["new_dtype"]) for x in product) for product in a],
+    "convert_element_type": lambda p, a: [
+        tuple(jnp.asarray(x, p["new_dtype"]) for x in product) for product in a
+    ],
     "copy": lambda _, a: a,
 }
 

@@ -50,7 +50,12 @@ class Separable(eqx.Module):
     jets: tuple[Float[Array, "order points rank"], ...]
     weights: tuple[Float[Array, " points"] | None, ...]
 
-    def __init__(self, axes: Iterable[str], jets: Iterable[Array], weights: Iterable[Array | None] | None = None):
+    def __init__(
+        self,
+        axes: Iterable[str],
+        jets: Iterable[Array],
+        weights: Iterable[Array | None] | None = None,
+    ):
         self.axes, self.jets = tuple(axes), tuple(jets)
         self.weights = tuple(weights) if weights is not None else (None,) * len(self.axes)
         if not len(self.axes) == len(self.jets) == len(self.weights) > 0:
@@ -66,7 +71,11 @@ class Separable(eqx.Module):
     @classmethod
     def of(cls, lattice: Lattice, **factors: Array) -> Separable:
         """From values alone: one array of shape (points, rank) per axis of the lattice."""
-        return cls(lattice.axes, (jnp.asarray(factors[axis])[None] for axis in lattice.axes), lattice.weights)
+        return cls(
+            lattice.axes,
+            (jnp.asarray(factors[axis])[None] for axis in lattice.axes),
+            lattice.weights,
+        )
 
     @property
     def rank(self) -> int:
@@ -97,7 +106,9 @@ class Separable(eqx.Module):
         if not isinstance(other, Separable):
             return NotImplemented
         self._check_same_points(other, "sum")
-        return self._like(jnp.concatenate([a[: len(b)], b[: len(a)]], -1) for a, b in zip(self.jets, other.jets))
+        return self._like(
+            jnp.concatenate([a[: len(b)], b[: len(a)]], -1) for a, b in zip(self.jets, other.jets)
+        )
 
     def __neg__(self) -> Separable:
         return self * -1.0
@@ -110,7 +121,10 @@ class Separable(eqx.Module):
         if isinstance(other, Separable):
             self._check_same_points(other, "product")
             return self._like(leibniz(a, b) for a, b in zip(self.jets, other.jets))
-        if not isinstance(other, (int, float, np.ndarray, np.generic, jax.Array)) or np.ndim(other) != 0:
+        if (
+            not isinstance(other, (int, float, np.ndarray, np.generic, jax.Array))
+            or np.ndim(other) != 0
+        ):
             return NotImplemented
         return self._like((self.jets[0] * jnp.asarray(other, self.jets[0].dtype), *self.jets[1:]))
 
@@ -123,7 +137,9 @@ class Separable(eqx.Module):
         """`u.derivative(x=2, t=1)`: differentiates the factors, nothing else."""
         for axis in orders:
             if axis not in self.axes:
-                raise DerivativeError(f"derivative: there is no axis {axis!r}; the axes are {listed(self.axes)}")
+                raise DerivativeError(
+                    f"derivative: there is no axis {axis!r}; the axes are {listed(self.axes)}"
+                )
         orders = {axis: whole(f"derivative: {axis}", order, 0) for axis, order in orders.items()}
         for axis, order in orders.items():
             if order > (held := self.orders[self.axes.index(axis)]):
@@ -137,7 +153,9 @@ class Separable(eqx.Module):
         """The integral over the named axes (all of them if none is named): a Separable on the others, or a number."""
         for axis in axes:
             if axis not in self.axes:
-                raise InputError(f"integral: there is no axis {axis!r}; the axes are {listed(self.axes)}")
+                raise InputError(
+                    f"integral: there is no axis {axis!r}; the axes are {listed(self.axes)}"
+                )
         gone = axes or self.axes
         scale = jnp.ones(self.rank, self.jets[0].dtype)
         for axis, jet, weights in zip(self.axes, self.jets, self._weights(gone)):
@@ -147,13 +165,22 @@ class Separable(eqx.Module):
         if not left:
             return jnp.sum(scale)
         jets = [self.jets[i] for i in left]
-        return Separable([self.axes[i] for i in left], [jets[0] * scale, *jets[1:]], [self.weights[i] for i in left])
+        return Separable(
+            [self.axes[i] for i in left],
+            [jets[0] * scale, *jets[1:]],
+            [self.weights[i] for i in left],
+        )
 
     def _weights(self, needed: Iterable[str]) -> list[Array]:
         for axis, weights in zip(self.axes, self.weights):
             if weights is None and axis in needed:
-                raise InputError(f"integral: no quadrature weights along {axis}: sample on separax.quadrature(box, points)")
-        return [w if w is not None else jnp.ones(n, self.jets[0].dtype) for w, n in zip(self.weights, self.shape)]
+                raise InputError(
+                    f"integral: no quadrature weights along {axis}: sample on separax.quadrature(box, points)"
+                )
+        return [
+            w if w is not None else jnp.ones(n, self.jets[0].dtype)
+            for w, n in zip(self.weights, self.shape)
+        ]
 
     @in_own_precision
     def inner(self, other: Separable) -> Array:
@@ -173,7 +200,9 @@ class Separable(eqx.Module):
         tensor train), so that the error stays near ε of the size of the terms.
         """
         weights = self._weights(self.axes)
-        carried = jnp.ones((1, self.rank), self.jets[0].dtype)  # rows: an orthonormal basis of the axes so far
+        carried = jnp.ones(
+            (1, self.rank), self.jets[0].dtype
+        )  # rows: an orthonormal basis of the axes so far
         for jet, w in zip(self.jets, weights):
             factor = jet[0] * jnp.sqrt(w)[:, None]
             if factor.shape[0] > self.rank:
@@ -194,12 +223,19 @@ class Separable(eqx.Module):
     def at_points(self) -> Array:
         """At scattered points: every axis sampled at the same number of points, taken together one by one."""
         if len(set(self.shape)) > 1:
-            raise InputError(f"at_points: the axes are sampled at {self.shape} points: give every axis one coordinate per point")
+            raise InputError(
+                f"at_points: the axes are sampled at {self.shape} points: give every axis one coordinate per point"
+            )
         return merge_at_points([(self, {(0,) * len(self.axes): 1.0})])
 
 
 def leibniz(a: Array, b: Array) -> Array:
     """Jets of all products of a column of `a` with a column of `b`: (fg)⁽ᵏ⁾ = Σ binom(k, j) f⁽ʲ⁾ g⁽ᵏ⁻ʲ⁾."""
     order = min(len(a), len(b))
-    outer = [[(a[i][:, :, None] * b[j][:, None, :]).reshape(a.shape[1], -1) for j in range(order - i)] for i in range(order)]
-    return jnp.stack([add_up(math.comb(k, j) * outer[j][k - j] for j in range(k + 1)) for k in range(order)])
+    outer = [
+        [(a[i][:, :, None] * b[j][:, None, :]).reshape(a.shape[1], -1) for j in range(order - i)]
+        for i in range(order)
+    ]
+    return jnp.stack(
+        [add_up(math.comb(k, j) * outer[j][k - j] for j in range(k + 1)) for k in range(order)]
+    )

@@ -25,7 +25,11 @@ def tucker_by_svd(values: np.ndarray) -> tuple[np.ndarray, Factors]:
     for axis in range(values.ndim):
         unfolded = np.moveaxis(core, axis, 0).reshape(core.shape[axis], -1)
         # the triangular factor has the singular values and left vectors of the (very wide) unfolding
-        small = np.asarray(np.linalg.qr(unfolded.T, mode="r")).T if unfolded.shape[1] > unfolded.shape[0] else unfolded
+        small = (
+            np.asarray(np.linalg.qr(unfolded.T, mode="r")).T
+            if unfolded.shape[1] > unfolded.shape[0]
+            else unfolded
+        )
         basis, sizes, _ = np.linalg.svd(small, full_matrices=False)
         kept = max(1, int(np.sum(sizes > 0.1 * EXACT * sizes[0])))
         bases.append(basis[:, :kept])
@@ -38,7 +42,9 @@ def leading_block(core: np.ndarray, tolerance: float) -> tuple[int, ...]:
     shape = []
     for axis in range(core.ndim):
         sizes = np.linalg.norm(np.moveaxis(core, axis, 0).reshape(core.shape[axis], -1), axis=1)
-        tails = np.sqrt(np.cumsum(sizes[::-1] ** 2)[::-1])  # tails[k]: what is left out by keeping k
+        tails = np.sqrt(
+            np.cumsum(sizes[::-1] ** 2)[::-1]
+        )  # tails[k]: what is left out by keeping k
         shape.append(max(1, int(np.sum(tails > tolerance / math.sqrt(core.ndim)))))
     return tuple(shape)
 
@@ -55,7 +61,9 @@ def exact_products(core: np.ndarray) -> Factors:
 def khatri_rao_numpy(factors: Sequence[np.ndarray], rank: int) -> np.ndarray:
     product = np.ones((1, rank))
     for factor in factors:
-        product = (product[:, None, :] * factor[None, :, :]).reshape(len(product) * len(factor), rank)
+        product = (product[:, None, :] * factor[None, :, :]).reshape(
+            len(product) * len(factor), rank
+        )
     return product
 
 
@@ -89,19 +97,32 @@ def join(parts: Sequence[Tucker], along: int) -> list[Tucker]:
     for axis in axes:
         if axis != along:
             weighed = [
-                part.factors[axis] @ _left(multiply_core(part.core, {i: r for i, r in enumerate(own) if i != axis}), axis)
+                part.factors[axis]
+                @ _left(
+                    multiply_core(part.core, {i: r for i, r in enumerate(own) if i != axis}), axis
+                )
                 for part, own in zip(parts, triangles)
             ]
             shared[axis] = _orthonormal(np.concatenate(weighed, -1), most)
-    cores = [multiply_core(p.core, {axis: basis[0].T @ p.factors[axis][0] for axis, basis in shared.items()}) for p in parts]
+    cores = [
+        multiply_core(
+            p.core, {axis: basis[0].T @ p.factors[axis][0] for axis, basis in shared.items()}
+        )
+        for p in parts
+    ]
     flat = [unfold(core, along) for core in cores]
-    _, sizes, right = np.linalg.svd(np.concatenate([own[along] @ f for own, f in zip(triangles, flat)]), full_matrices=False)
+    _, sizes, right = np.linalg.svd(
+        np.concatenate([own[along] @ f for own, f in zip(triangles, flat)]), full_matrices=False
+    )
     kept = _number(sizes)
     turn = right[:kept].T / np.maximum(sizes[:kept], TINY)
     rest = [shared[axis].shape[-1] for axis in shared]
     core = np.moveaxis((sizes[:kept, None] * right[:kept]).reshape(kept, *rest), 0, along)
     return [
-        Tucker([part.factors[axis] @ (f @ turn) if axis == along else shared[axis] for axis in axes], core)
+        Tucker(
+            [part.factors[axis] @ (f @ turn) if axis == along else shared[axis] for axis in axes],
+            core,
+        )
         for part, f in zip(parts, flat)
     ]
 
@@ -112,7 +133,9 @@ def shorten(parts: Sequence[Tucker], tolerance: float) -> list[Tucker]:
     allowed = tolerance * float(np.linalg.norm(core))
     ranks = []
     for axis in range(core.ndim):
-        left = np.sqrt(np.cumsum(np.sum(unfold(core, axis) ** 2, 1)[::-1])[::-1])  # [n]: the size of all but n columns
+        left = np.sqrt(
+            np.cumsum(np.sum(unfold(core, axis) ** 2, 1)[::-1])[::-1]
+        )  # [n]: the size of all but n columns
         ranks.append(max(1, int(np.sum(left > allowed))))
     core = core[tuple(map(slice, ranks))]
     return [Tucker([f[..., :rank] for f, rank in zip(part.factors, ranks)], core) for part in parts]
@@ -127,7 +150,9 @@ def sum_of_tuckers(parts: Sequence[Tucker]) -> Tucker:
         basis, triangle = np.linalg.qr(np.concatenate([f[0] for f in each], 1))
         bases.append(basis[None])
         triangles.append(np.split(triangle, np.cumsum([f.shape[-1] for f in each])[:-1], axis=1))
-    cores = [multiply_core(part.core, dict(enumerate(own))) for part, own in zip(parts, zip(*triangles))]
+    cores = [
+        multiply_core(part.core, dict(enumerate(own))) for part, own in zip(parts, zip(*triangles))
+    ]
     return Tucker(bases, np.sum(cores, axis=0))
 
 
@@ -161,5 +186,7 @@ def _orthonormal(jets: np.ndarray, most: int) -> np.ndarray:
     left, sizes, right = np.linalg.svd(jets[0], full_matrices=False)
     kept = min(_number(sizes), most)
     made = jets @ (right[:kept].T / np.maximum(sizes[:kept], TINY))
-    made[0] = left[:, :kept]  # the same, but for rounding: combinations as small as that are not orthogonal
+    made[0] = left[
+        :, :kept
+    ]  # the same, but for rounding: combinations as small as that are not orthogonal
     return made

@@ -14,7 +14,10 @@ from ..core import InputError, add_up, listed, nearest, on_cpu, to_device
 from ..domain import Lattice
 from ..equations import Problem
 
-CHECKED = {True: 2**20, False: 2**16}  # points of the lattice on which errors are measured, separable or not
+CHECKED = {
+    True: 2**20,
+    False: 2**16,
+}  # points of the lattice on which errors are measured, separable or not
 
 
 def error_lattice(problem: Problem, most: int) -> Lattice:
@@ -31,7 +34,9 @@ def known_on_lattice(problem: Problem, most: int, dtype: Any) -> tuple[Lattice, 
     if last and last[0] is problem and last[1] is problem.reference and last[2] == (most, dtype):
         return last[3]
     with on_cpu() as host:
-        lattice = to_device(jax.tree.map(lambda a: jnp.asarray(a, dtype), error_lattice(problem, most)), host)
+        lattice = to_device(
+            jax.tree.map(lambda a: jnp.asarray(a, dtype), error_lattice(problem, most)), host
+        )
         found = lattice, to_device(reference_on(problem, None, lattice), host)
     _last[:] = problem, problem.reference, (most, dtype), found
     return found
@@ -49,7 +54,11 @@ def squares(
 
 def reference_on(problem: Problem, reference: Any, lattice: Lattice) -> dict[str, Array]:
     """A reference's values by field, on a lattice."""
-    if reference is None or callable(reference) or (isinstance(reference, Mapping) and any(map(callable, reference.values()))):
+    if (
+        reference is None
+        or callable(reference)
+        or (isinstance(reference, Mapping) and any(map(callable, reference.values())))
+    ):
         function = problem.reference if reference is None else reference
         return problem.reference_values(lattice.arrays(), lattice.shape, function)
     arrays = dict(reference) if isinstance(reference, Mapping) else {problem.fields[0]: reference}

@@ -28,9 +28,13 @@ def has_core(network: Any) -> bool:
 def in_double(window: Solution, coordinates: Sequence[np.ndarray]) -> tuple[Any, tuple[Any, ...]]:
     """The network of a window and the coordinates as it counts them, in float64 whatever the precision of the training was: what
     rounding adds to a column has no short series. Inside `jax.enable_x64`."""
-    network = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, window.model.network)
+    network = jax.tree.map(
+        lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, window.model.network
+    )
     at = zip(window.problem.box.axes, coordinates)
-    return network, tuple(jnp.asarray(c - (window.since if axis == TIME else 0.0)) for axis, c in at)
+    return network, tuple(
+        jnp.asarray(c - (window.since if axis == TIME else 0.0)) for axis, c in at
+    )
 
 
 def tucker_columns(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> list[Tucker]:
@@ -52,4 +56,6 @@ def tucker_columns(window: Solution, coordinates: Sequence[np.ndarray], order: i
 
 @eqx.filter_jit
 def _columns(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -> Any:
-    return network.unmerged(coordinates, order), None if network.lift is None else network.lift.jets(coordinates, order)
+    return network.unmerged(
+        coordinates, order
+    ), None if network.lift is None else network.lift.jets(coordinates, order)

@@ -29,25 +29,40 @@ class Pieces(View):
         at = place.axes.index(TIME)
         times = np.asarray(place.coordinates[at])
         along = at if isinstance(place, Lattice) else 0
-        return self._joined(times, along, lambda window, here: window._values(_taken(place, at, here), host))
+        return self._joined(
+            times, along, lambda window, here: window._values(_taken(place, at, here), host)
+        )
 
-    def _joined(self, times: np.ndarray, along: int, values: Callable[[View, np.ndarray], dict[str, Array]]) -> dict[str, Array]:
+    def _joined(
+        self, times: np.ndarray, along: int, values: Callable[[View, np.ndarray], dict[str, Array]]
+    ) -> dict[str, Array]:
         """The `values` of each window at the instants that are its own (their places among all), put in order along an axis."""
         owner = self._owner(times)
         asked = [(number, np.flatnonzero(owner == number)) for number in np.unique(owner)]
         parts = [values(self.windows[number], here) for number, here in asked]
         back = np.argsort(np.concatenate([here for _, here in asked]))
         with self._precision():
-            return {k: jnp.take(jnp.concatenate([p[k] for p in parts], along), back, along) for k in parts[0]}
+            return {
+                k: jnp.take(jnp.concatenate([p[k] for p in parts], along), back, along)
+                for k in parts[0]
+            }
 
     def _owner(self, times: np.ndarray) -> np.ndarray:
         """The window of every instant. Coordinates of single precision may lie a little beside an edge that they mean."""
-        slack = min(4 * np.finfo(np.float32).eps * float(np.max(np.abs(self.edges))), 1e-3 * float(np.min(np.diff(self.edges))))
-        return np.clip(np.searchsorted(self.edges[1:-1] + slack, times, side="left"), 0, len(self.windows) - 1)
+        slack = min(
+            4 * np.finfo(np.float32).eps * float(np.max(np.abs(self.edges))),
+            1e-3 * float(np.min(np.diff(self.edges))),
+        )
+        return np.clip(
+            np.searchsorted(self.edges[1:-1] + slack, times, side="left"), 0, len(self.windows) - 1
+        )
 
     def _view(self, expressions: Expressions) -> View:
         made = Pieces(self.problem, self.recipe, self.model, expressions, self.since)
-        made.windows, made.edges = [window._view(expressions) for window in self.windows], self.edges
+        made.windows, made.edges = (
+            [window._view(expressions) for window in self.windows],
+            self.edges,
+        )
         return _shared(made)
 
     def integral(self, *axes: str, points: int = 64, **coordinates: Any) -> Any:
@@ -55,17 +70,29 @@ class Pieces(View):
         for axis in axes:
             self.problem.box.check_axis(axis, "integral")
         if not axes or TIME in axes:
-            found = [window.integral(*axes, points=points, **coordinates) for window in self.windows]
+            found = [
+                window.integral(*axes, points=points, **coordinates) for window in self.windows
+            ]
             with self._precision():
-                return {k: add_up(f[k] for f in found) for k in found[0]} if isinstance(found[0], dict) else add_up(found)
+                return (
+                    {k: add_up(f[k] for f in found) for k in found[0]}
+                    if isinstance(found[0], dict)
+                    else add_up(found)
+                )
         given, _ = self._lattice((), coordinates | {a: [self.problem.box[a][0]] for a in axes})
         times = np.asarray(given[TIME])
         one = np.ndim(coordinates[TIME]) == 0
-        kept = [a for a in self.problem.box.axes if a not in axes and (a == TIME or np.ndim(coordinates[a]))]
+        kept = [
+            a
+            for a in self.problem.box.axes
+            if a not in axes and (a == TIME or np.ndim(coordinates[a]))
+        ]
         at = kept.index(TIME)
 
         def values(window: View, here: np.ndarray) -> dict[str, Array]:
-            inside = np.clip(times[here], *window.problem.box[TIME])  # an edge may be rounded to beyond it
+            inside = np.clip(
+                times[here], *window.problem.box[TIME]
+            )  # an edge may be rounded to beyond it
             part = window.integral(*axes, points=points, **coordinates | {TIME: inside})
             return part if isinstance(part, dict) else {"": part}
 
@@ -82,12 +109,19 @@ class Marched(Pieces, Solution):
 
     @classmethod
     def joined(
-        cls, problem: Problem, recipe: Recipe, windows: Sequence[Solution], edges: np.ndarray, run_dir: Path | None
+        cls,
+        problem: Problem,
+        recipe: Recipe,
+        windows: Sequence[Solution],
+        edges: np.ndarray,
+        run_dir: Path | None,
     ) -> Marched:
         reached = float(edges[len(windows)])
         last = windows[-1]
         steps = sum(window.timing.steps for window in windows)
-        compiling, training = (sum(getattr(w.timing, n) for w in windows) for n in ("compile_seconds", "train_seconds"))
+        compiling, training = (
+            sum(getattr(w.timing, n) for w in windows) for n in ("compile_seconds", "train_seconds")
+        )
         memory = [w.memory_bytes for w in windows if w.memory_bytes is not None]
         found = cls(
             problem if reached == problem.box[TIME][1] else problem.during(edges[0], reached),
@@ -106,7 +140,9 @@ class Marched(Pieces, Solution):
         return _shared(found)
 
     def separable(self, lattice: Lattice, order: int = 0) -> Any:
-        raise InputError("separable: every window has factors of its own: write solution.windows[0].separable(lattice)")
+        raise InputError(
+            "separable: every window has factors of its own: write solution.windows[0].separable(lattice)"
+        )
 
     def norm(self, points: int = 64) -> Any:
         """The L2 norm √∫u² of each field, over all windows."""
@@ -121,10 +157,17 @@ class Marched(Pieces, Solution):
         space = {a: np.linspace(*box[a], points) for a in box.axes if a != TIME}
         found: dict[str, list[float]] = {}
         for before, after, edge in zip(self.windows, self.windows[1:], self.edges[1:]):
-            lattice = Lattice(weights=None, **{a: np.array([edge]) if a == TIME else space[a] for a in box.axes})
-            one, other = ({k: np.asarray(v, np.float64) for k, v in w._values(lattice).items()} for w in (before, after))
+            lattice = Lattice(
+                weights=None, **{a: np.array([edge]) if a == TIME else space[a] for a in box.axes}
+            )
+            one, other = (
+                {k: np.asarray(v, np.float64) for k, v in w._values(lattice).items()}
+                for w in (before, after)
+            )
             for name, values in one.items():
-                size, jump = (math.sqrt(np.nanmean(each**2)) for each in (values, values - other[name]))
+                size, jump = (
+                    math.sqrt(np.nanmean(each**2)) for each in (values, values - other[name])
+                )
                 found.setdefault(name, []).append(jump / (size or 1.0))
         return {name: np.array(each) for name, each in found.items()}
 
@@ -140,7 +183,9 @@ def _taken(place: Place, at: int, here: np.ndarray) -> Place:
     """The part of a place at some of its instants: a slice of a lattice, some of scattered points."""
     if isinstance(place, Points):
         return Points(place.axes, tuple(c[here] for c in place.coordinates))
-    axes = {a: c[here] if i == at else c for i, (a, c) in enumerate(zip(place.axes, place.coordinates))}
+    axes = {
+        a: c[here] if i == at else c for i, (a, c) in enumerate(zip(place.axes, place.coordinates))
+    }
     return Lattice(weights=None, **axes)
 
 

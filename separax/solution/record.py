@@ -77,7 +77,9 @@ def make_record(found: Solution | Ensemble) -> dict[str, Any]:
     if first.unknowns:
         out["unknowns"] = first.unknowns
     if isinstance(first, Marched) and known:  # the mean over windows is what the paper reports
-        each = np.array([[_error(window) for window in s.windows] for s in solutions if isinstance(s, Marched)])
+        each = np.array(
+            [[_error(window) for window in s.windows] for s in solutions if isinstance(s, Marched)]
+        )
         out["relative_l2_windows"] = [float(v) for v in each.mean(axis=0)]
     return _finite(out)
 

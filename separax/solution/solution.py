@@ -81,7 +81,9 @@ class Solution(View):
         self.best_step, self.best_loss, self.memory_bytes = best_step, best_loss, memory_bytes
         self.interrupted, self.run_dir = interrupted, run_dir
         self.record: dict[str, Any] = {}
-        self._measured: dict[str | None, tuple[Any, tuple[float, float]]] = {}  # by field: the reference, and the errors
+        self._measured: dict[
+            str | None, tuple[Any, tuple[float, float]]
+        ] = {}  # by field: the reference, and the errors
 
     @property
     def unknowns(self) -> dict[str, float]:
@@ -90,15 +92,21 @@ class Solution(View):
     def separable(self, lattice: Lattice, order: int = 0) -> Any:
         """The factors on a lattice, with derivatives up to `order`: a `Separable` per field."""
         if not isinstance(self.model.network, SeparableNetwork):
-            raise InputError("separable: the network of this solution is not separable; solve with network=sx.SPINN(…)")
+            raise InputError(
+                "separable: the network of this solution is not separable; solve with network=sx.SPINN(…)"
+            )
         if not 0 <= order <= MAX_ORDER:
             raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {order!r}")
         with self._precision():
             own = self._own_time(lattice)
-            jets = self.model.network.jets(tuple(jnp.asarray(own[a], self.recipe.dtype) for a in self.problem.box.axes), order)
+            jets = self.model.network.jets(
+                tuple(jnp.asarray(own[a], self.recipe.dtype) for a in self.problem.box.axes), order
+            )
             return self._out(
                 {
-                    name: Separable(self.problem.box.axes, [jet[i] for jet in jets], lattice.weights)
+                    name: Separable(
+                        self.problem.box.axes, [jet[i] for jet in jets], lattice.weights
+                    )
                     for i, name in enumerate(self.problem.fields)
                 }
             )
@@ -109,7 +117,11 @@ class Solution(View):
             rule = quadrature(self.problem.box, points, self.recipe.dtype)
             if self._is_separable() and self.problem.shape is None:
                 found = self.separable(rule)
-                return {k: float(u.norm()) for k, u in found.items()} if isinstance(found, dict) else float(found.norm())
+                return (
+                    {k: float(u.norm()) for k, u in found.items()}
+                    if isinstance(found, dict)
+                    else float(found.norm())
+                )
             return self._out(
                 {
                     k: float(jnp.sqrt(rule.mean(jnp.nan_to_num(v) ** 2) * self.problem.box.volume))
@@ -125,7 +137,9 @@ class Solution(View):
 
     # --- errors ------------------------------------------------------------------------------------------------
 
-    def relative_l2(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> float:
+    def relative_l2(
+        self, reference: Any = None, field: str | None = None, **coordinates: Any
+    ) -> float:
         """‖û - u‖ / ‖u‖ over all fields, or over one, on a regular lattice or on the one given.
 
         `reference` is the problem's own, a function like it, or an array (by field a dict) on the given lattice.
@@ -136,7 +150,9 @@ class Solution(View):
         """Root of the mean squared difference from the reference."""
         return self.errors(reference, field, **coordinates)[1]
 
-    def errors(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> tuple[float, float]:
+    def errors(
+        self, reference: Any = None, field: str | None = None, **coordinates: Any
+    ) -> tuple[float, float]:
         """`relative_l2` and `rmse`, from one evaluation."""
         if reference is not None or coordinates:
             return self._errors(reference, field, coordinates)
@@ -146,7 +162,9 @@ class Solution(View):
             self._measured[field] = against, self._errors(None, field, {})
         return self._measured[field][1]
 
-    def _errors(self, reference: Any, field: str | None, coordinates: Mapping[str, Any]) -> tuple[float, float]:
+    def _errors(
+        self, reference: Any, field: str | None, coordinates: Mapping[str, Any]
+    ) -> tuple[float, float]:
         problem = self.problem
         if reference is None and problem.reference is None:
             raise InputError(f"relative_l2: {problem.no_reference()}")
@@ -156,10 +174,14 @@ class Solution(View):
             )
         with self._precision(), on_cpu() as host:
             if reference is None and not coordinates:
-                lattice, true = known_on_lattice(problem, CHECKED[self._is_separable()], self.recipe.dtype)
+                lattice, true = known_on_lattice(
+                    problem, CHECKED[self._is_separable()], self.recipe.dtype
+                )
             else:
                 given = (
-                    self._lattice((), coordinates)[0] if coordinates else error_lattice(problem, CHECKED[self._is_separable()])
+                    self._lattice((), coordinates)[0]
+                    if coordinates
+                    else error_lattice(problem, CHECKED[self._is_separable()])
                 )
                 lattice = to_device(self._cast(given), host)
                 true = to_device(reference_on(problem, reference, lattice), host)
@@ -170,7 +192,9 @@ class Solution(View):
         return math.sqrt(difference / size) if size else math.inf, math.sqrt(difference / number)
 
     def __repr__(self) -> str:
-        error = f", relative_l2={self.relative_l2():.2e}" if self.problem.reference is not None else ""
+        error = (
+            f", relative_l2={self.relative_l2():.2e}" if self.problem.reference is not None else ""
+        )
         return f"Solution({self.problem.name!r}, loss={self.best_loss:.2e} at step {self.best_step:,}{error})"
 
     def _repr_html_(self) -> str:
@@ -186,8 +210,12 @@ class Ensemble(Sequence):
         self.solutions = tuple(solutions)
         self.record: dict[str, Any] = {}
         for solution in self.solutions[1:]:
-            if solution.problem is self.solutions[0].problem:  # they differ in their parameters alone
-                solution._evaluate = self.solutions[0]._evaluate  # one compiled evaluation serves all
+            if (
+                solution.problem is self.solutions[0].problem
+            ):  # they differ in their parameters alone
+                solution._evaluate = self.solutions[
+                    0
+                ]._evaluate  # one compiled evaluation serves all
 
     def __len__(self) -> int:
         return len(self.solutions)

@@ -30,7 +30,9 @@ SLAB = {True: 2**22, False: 2**15}  # points evaluated at once, separable or not
 AnyPlace = TypeVar("AnyPlace", bound=Place)
 
 # (fields, coordinates, unknowns) → expressions by name
-Expressions = Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], dict[str, Any]]
+Expressions = Callable[
+    [Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], dict[str, Any]
+]
 
 
 class View:
@@ -38,7 +40,14 @@ class View:
 
     `since`: the instant from which the network counts time; not zero for windows of a marched solution."""
 
-    def __init__(self, problem: Problem, recipe: Recipe, model: Model, expressions: Expressions, since: float = 0.0):
+    def __init__(
+        self,
+        problem: Problem,
+        recipe: Recipe,
+        model: Model,
+        expressions: Expressions,
+        since: float = 0.0,
+    ):
         self.problem, self.recipe, self.model, self.since = problem, recipe, model, since
         self._expressions = expressions
         self._needs = self._trace()
@@ -66,7 +75,9 @@ class View:
         """The expressions on a place of the network's own time."""
         (source,) = sources(model.network, [place], [self._needs])
         coordinates = self._known(model, since).coordinates(place)
-        return source, self._expressions(self.problem.field_map(source), coordinates, model.unknowns)
+        return source, self._expressions(
+            self.problem.field_map(source), coordinates, model.unknowns
+        )
 
     def _known(self, model: Model, since: Array | None) -> Inputs:
         return Inputs(model.unknowns, {} if since is None else {START: since})
@@ -112,7 +123,11 @@ class View:
             )
             cut = slabs(place, SLAB[self._is_separable()])
             parts = [self._inside(self._evaluate(model, slab, self._since()), slab) for slab in cut]
-            return parts[0] if len(parts) == 1 else {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
+            return (
+                parts[0]
+                if len(parts) == 1
+                else {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
+            )
 
     def _inside(self, values: dict[str, Array], place: Place) -> dict[str, Array]:
         """Nothing is said about what is outside the problem's shape."""
@@ -124,14 +139,18 @@ class View:
     def _out(self, values: Mapping[str, Any]) -> Any:
         return next(iter(values.values())) if len(values) == 1 else values
 
-    def _lattice(self, arguments: tuple[Any, ...], coordinates: Mapping[str, Any]) -> tuple[Lattice, tuple[int, ...]]:
+    def _lattice(
+        self, arguments: tuple[Any, ...], coordinates: Mapping[str, Any]
+    ) -> tuple[Lattice, tuple[int, ...]]:
         """Coordinates by name or in order; numbers are axes of the lattice that the result does not keep."""
         box = self.problem.box
         if len(arguments) == 1 and isinstance(arguments[0], Lattice):
             coordinates, arguments = dict(zip(arguments[0].axes, arguments[0].coordinates)), ()
         given = dict(zip(box.axes, arguments)) | dict(coordinates)
         if len(arguments) > box.dimension:
-            raise InputError(f"solution: {len(arguments)} arrays for {box.dimension} axes ({listed(box.axes)})")
+            raise InputError(
+                f"solution: {len(arguments)} arrays for {box.dimension} axes ({listed(box.axes)})"
+            )
         for axis in given:
             box.check_axis(axis, "solution")
         if missing := [axis for axis in box.axes if axis not in given]:
@@ -147,7 +166,12 @@ class View:
         dropped = tuple(i for i, axis in enumerate(box.axes) if np.ndim(given[axis]) == 0)
         return Lattice(
             weights=None,
-            **{a: jnp.reshape(given[a], -1) if isinstance(given[a], jax.Array) else np.reshape(given[a], -1) for a in box.axes},
+            **{
+                a: jnp.reshape(given[a], -1)
+                if isinstance(given[a], jax.Array)
+                else np.reshape(given[a], -1)
+                for a in box.axes
+            },
         ), dropped
 
     def _check_inside(self, axis: str, coordinates: Any) -> None:
@@ -169,18 +193,30 @@ class View:
 
     def d(self, **orders: int) -> View:
         """A partial derivative: `solution.d(x=2)(t=ts, x=xs)`."""
-        return self._view(lambda *given: {k: e.d(**orders) for k, e in self._expressions(*given).items() if isinstance(e, Field)})
+        return self._view(
+            lambda *given: {
+                k: e.d(**orders)
+                for k, e in self._expressions(*given).items()
+                if isinstance(e, Field)
+            }
+        )
 
     def of(self, operator: Callable[..., Any]) -> View:
         """Any operator of the fields: `solution.of(lambda u: u.t - u.xx)(t=ts, x=xs)`."""
-        names = parameters(operator, {**self.problem._pool, "derived quantity": tuple(self.problem.derived)}, "of")
+        names = parameters(
+            operator, {**self.problem._pool, "derived quantity": tuple(self.problem.derived)}, "of"
+        )
 
         def expressions(
-            fields: Mapping[str, Field], coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
+            fields: Mapping[str, Field],
+            coordinates: Mapping[str, Array],
+            unknowns: Mapping[str, Array],
         ) -> dict[str, Any]:
             own = self._expressions(fields, coordinates, unknowns)
             if set(own) != set(self.problem.outputs):
-                raise InputError("of: this is an operator of the solution already: write both in one, solution.of(lambda u: …)")
+                raise InputError(
+                    "of: this is an operator of the solution already: write both in one, solution.of(lambda u: …)"
+                )
             found = call(operator, names, {**own, **coordinates, **unknowns}, "of")
             return found if isinstance(found, dict) else {"": found}
 
@@ -216,7 +252,9 @@ class View:
 
         return plot(self, x, y, field=field, reference=reference, points=points, at=at, **held)
 
-    def animate(self, path: str | os.PathLike[str], x: Any = None, y: Any = None, **options: Any) -> Path:
+    def animate(
+        self, path: str | os.PathLike[str], x: Any = None, y: Any = None, **options: Any
+    ) -> Path:
         """A film along time, or along the axis `over` names: `solution.animate("out.gif", x="x", y="y")`.
 
         A GIF, or an MP4 where there is an ffmpeg (`separax[film]`). `frames` (60), `rate` per second (20), `field`, `points`, `at` and axes held
@@ -227,7 +265,11 @@ class View:
         return animate(self, path, x, y, **options)
 
     def to_xarray(
-        self, *, points: int | Mapping[str, int] | None = None, units: Mapping[str, str] | None = None, **coordinates: Any
+        self,
+        *,
+        points: int | Mapping[str, int] | None = None,
+        units: Mapping[str, str] | None = None,
+        **coordinates: Any,
     ) -> Any:
         """On a lattice, as an `xarray.Dataset` with named coordinates: `solution.to_xarray(t=ts, x=0.5, units={"x": "m"})`.
 
@@ -273,16 +315,22 @@ class View:
             rule = quadrature(box, points, self.recipe.dtype)
             given, dropped = self._lattice((), {**coordinates, **{a: rule[a] for a in gone}})
             weights = {a: rule.weights[box.index(a)] for a in gone}
-            lattice = self._cast(self._own_time(Lattice(weights=weights, **dict(zip(given.axes, given.coordinates)))))
+            lattice = self._cast(
+                self._own_time(Lattice(weights=weights, **dict(zip(given.axes, given.coordinates))))
+            )
             source, found = self._on(self.model, lattice, self._since())
             out = {}
             for k, expression in found.items():
                 left = _integral(source, expression, lattice, gone, self.problem.shape)
-                out[k] = jnp.squeeze(left, tuple(sum(box.axes[j] not in gone for j in range(i)) for i in dropped))
+                out[k] = jnp.squeeze(
+                    left, tuple(sum(box.axes[j] not in gone for j in range(i)) for i in dropped)
+                )
         return self._out(out)
 
 
-def _integral(source: Source, expression: Any, lattice: Lattice, gone: Sequence[str], shape: Shape | None) -> Array:
+def _integral(
+    source: Source, expression: Any, lattice: Lattice, gone: Sequence[str], shape: Shape | None
+) -> Array:
     formal = isinstance(expression, Field) and expression.linear and expression._formal
     if isinstance(source, SeparableSource) and formal and shape is None:
         factors = (c[None] for c in columns(source.parts(expression._terms)))

@@ -21,7 +21,9 @@ def contradicted(problem: Problem, levels: Sequence[Level]) -> bool:
     if len(levels) < 2 or levels[-1].left <= SAME * levels[-2].left:
         return False
     now = unmet(problem, levels[-1])
-    same = bool(now) and all(missed > SAME * levels[-2].missed[name] for name, missed in now.items())
+    same = bool(now) and all(
+        missed > SAME * levels[-2].missed[name] for name, missed in now.items()
+    )
     return same and (max(levels[-1].tails.values()) < ENOUGH or bool(disagreements(problem)))
 
 
@@ -29,7 +31,9 @@ def hopeless(problem: Problem, levels: Sequence[Level], tolerance: float, more: 
     """Whether `more` levels will not do either: conditions jump where faces meet, or contradict each other everywhere; only rounding is
     left; or at the rate so far the tolerance is out of reach."""
     last = levels[-1]
-    if contradicted(problem, levels) or (unmet(problem, last) and any(d.jump for d in disagreements(problem))):
+    if contradicted(problem, levels) or (
+        unmet(problem, last) and any(d.jump for d in disagreements(problem))
+    ):
         return True
     if len(levels) > 1 and last.left < ROUNDING and last.left > levels[-2].left / 2:
         return True
@@ -41,7 +45,11 @@ def hopeless(problem: Problem, levels: Sequence[Level], tolerance: float, more: 
 
 def unmet(problem: Problem, level: Level) -> dict[str, float]:
     """The conditions that are clearly missed, and how far. Measurements are no conditions: noise is always missed."""
-    return {name: missed for name, missed in level.missed.items() if missed > CLEARLY and name not in _measured(problem)}
+    return {
+        name: missed
+        for name, missed in level.missed.items()
+        if missed > CLEARLY and name not in _measured(problem)
+    }
 
 
 def _measured(problem: Problem) -> set[str]:
@@ -110,7 +118,9 @@ def _function_of(axes: Sequence[str]) -> str:
 def of_start(problem: Problem) -> str | None:
     """Of an equation that goes on from a start that is not given whole: its solutions are many, though too few functions tell them apart.
     Measurements may say what the start does not; and along other axes what is missing may be that a solution is finite."""
-    if any(t.condition.points is not None for t in problem.terms) or not (missing := missing_starts(problem, ("t",))):
+    if any(t.condition.points is not None for t in problem.terms) or not (
+        missing := missing_starts(problem, ("t",))
+    ):
         return None
     return f"the conditions may leave a family of solutions, of which this is one. {'. '.join(missing)}"
 
@@ -123,7 +133,12 @@ def of_levels(problem: Problem, levels: Sequence[Level], tolerance: float) -> li
         said = "no solution was found that meets all conditions: this one misses them least, and the error has no meaning"
     noise = of_data(problem, last)
     conditions = of_conditions(problem, last)
-    return [said, *([conditions] if conditions else []), *noise, *([] if conditions or noise else [limit(last)])]
+    return [
+        said,
+        *([conditions] if conditions else []),
+        *noise,
+        *([] if conditions or noise else [limit(last)]),
+    ]
 
 
 def of_solve(problem: Problem, level: Level, family: int) -> tuple[str, ...]:
@@ -153,7 +168,11 @@ def limit(level: Level) -> str:
         return "rounding is the limit: what is left of the residual is all that float64 can tell; ask for less"
     worst = max(level.tails, key=level.tails.__getitem__)
     several = len(level.functions) > 1  # along one axis there is but one product
-    if several and level.tails[worst] < level.products and level.rank < min(level.functions.values()):
+    if (
+        several
+        and level.tails[worst] < level.products
+        and level.rank < min(level.functions.values())
+    ):
         return (
             f"the number of products is the limit: {level.rank} of them are too few, while the functions of every axis suffice."
             f" More would help: SPINN(rank={2 * level.rank}, …)"
@@ -163,7 +182,10 @@ def limit(level: Level) -> str:
             "the functions suffice, and still the residual is not small enough: its terms may be of very different sizes. Units in which axes and"
             " fields are of size one help, or weights: sx.Dirichlet(…, weight=1e4)"
         )
-    functions = {a: 2 * n if level.tails[a] > 0.1 * level.tails[worst] else n for a, n in level.functions.items()}
+    functions = {
+        a: 2 * n if level.tails[a] > 0.1 * level.tails[worst] else n
+        for a, n in level.functions.items()
+    }
     return (
         f"the functions along {worst} are the limit: the last of {level.functions[worst]} still change the solution by"
         f" {level.tails[worst]:.0e}. More would help, SPINN(functions={functions}, …), or less to follow: a shorter interval of time"

@@ -27,7 +27,17 @@ from ..residuals import Loss, block_sizes
 from ..runs import Run, described
 from ..solution import Solution, Timing
 from ..training import Trainer, TrainState
-from .advice import contradicted, hopeless, lacking, of_family, of_gauges, of_levels, of_solve, of_start, of_unknowns
+from .advice import (
+    contradicted,
+    hopeless,
+    lacking,
+    of_family,
+    of_gauges,
+    of_levels,
+    of_solve,
+    of_start,
+    of_unknowns,
+)
 from .estimate import Estimate, estimated
 from .levels import ALL, STEPS, Level, begun, constants, recipe_for, refined
 from .session import Interrupt, Programs, Session, Window, check_memory, suited
@@ -38,18 +48,30 @@ RANKS = (1, ALL, ALL, 6, 6, 6, 6)
 MERGES = ("cp", "tucker", "tucker", "cp", "cp", "cp", "cp")  # with four axes a core is large
 LEVELS = 6
 FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
-MOST = (6_000, 6_000, 60_000, *4 * (6_000,))  # coefficients: with three axes there is no matrix of them
+MOST = (
+    6_000,
+    6_000,
+    60_000,
+    *4 * (6_000,),
+)  # coefficients: with three axes there is no matrix of them
 NEAR = 0.1  # error of a level from which the next one finds its way
 LOOKED = 6_000  # coefficients of a recipe: of more, looking takes longer than solving did
 
 
 def suits(problem: Problem) -> bool:
     """Whether the output layers of a problem can be solved for."""
-    return problem.box.dimension <= len(FUNCTIONS) and not any(term.condition.jump for term in problem.terms)
+    return problem.box.dimension <= len(FUNCTIONS) and not any(
+        term.condition.jump for term in problem.terms
+    )
 
 
 def automatic(
-    problem: Problem, tolerance: float, seed: int, run: Run | None, report: Callable[..., Any], interrupt: Interrupt
+    problem: Problem,
+    tolerance: float,
+    seed: int,
+    run: Run | None,
+    report: Callable[..., Any],
+    interrupt: Interrupt,
 ) -> Solution:
     """The solution of the last level, with the `levels`, its `estimate`, and `advice` where that is not below the tolerance."""
     dimension = problem.box.dimension
@@ -63,7 +85,10 @@ def automatic(
         started = constants(problem, recipe_for(problem, functions, rank, merge), values)
     words: list[str] = []
     seen = 0  # levels in a row with a family of solutions
-    astray, off = False, math.inf  # whether early times have to count first, as long as the level before is far off
+    astray, off = (
+        False,
+        math.inf,
+    )  # whether early times have to count first, as long as the level before is far off
     while True:
         number = len(levels)
         recipe = recipe_for(problem, functions, rank, merge)
@@ -76,12 +101,20 @@ def automatic(
 
         solve = functools.partial(_solved, trainer, seed, started, told, interrupt)
         session, found, estimate = solve(RATES if astray and off > NEAR else ())
-        if estimate.family and not astray and not lacking(problem) and use_early_first(problem) and not interrupt.asked:
+        if (
+            estimate.family
+            and not astray
+            and not lacking(problem)
+            and use_early_first(problem)
+            and not interrupt.asked
+        ):
             astray = True  # and so it stays: a finer level goes the same way
             session, found, estimate = solve(RATES, found.timing)
         off = estimate.grown
         if astray and estimate.grown <= tolerance:
-            estimate = estimate.settled  # its conditions are enough, and what is left of the residual too little to matter
+            estimate = (
+                estimate.settled
+            )  # its conditions are enough, and what is left of the residual too little to matter
         levels.append(_level(found, estimate))
         found.levels, found.estimate = tuple(levels), estimate.error
         if run is not None:
@@ -97,13 +130,19 @@ def automatic(
             break
         if estimate.error <= tolerance or interrupt.asked:
             break
-        if not more or finer is None or (not estimate.family and hopeless(problem, levels, tolerance, more)):
+        if (
+            not more
+            or finer is None
+            or (not estimate.family and hopeless(problem, levels, tolerance, more))
+        ):
             words += of_levels(problem, levels, tolerance)
             if contradicted(problem, levels):
                 found.estimate = math.inf  # there is nothing to be near to
             break
         functions, rank = finer
-        started = begun(problem, recipe_for(problem, functions, rank, merge), found.model, seed + len(levels))
+        started = begun(
+            problem, recipe_for(problem, functions, rank, merge), found.model, seed + len(levels)
+        )
     if not estimate.family and (unsaid := of_start(problem)):
         words.insert(0, unsaid)
         found.estimate = math.inf  # of one among many it says nothing
@@ -129,9 +168,15 @@ def _solved(
     with suited(trainer.loss):
         ways = early_inputs(rates, trainer.loss.recipe.dtype)
         for number, given in enumerate(ways):
-            session = Session(programs, [seed], None, interrupt, Window(problem, 0, 0.0, given, started))
+            session = Session(
+                programs, [seed], None, interrupt, Window(problem, 0, 0.0, given, started)
+            )
             session.compiling, session.spent = compiling, spent
-            session.go(lambda step, number=number, **now: report(step=(number * STEPS + step) // len(ways), **now))
+            session.go(
+                lambda step, number=number, **now: report(
+                    step=(number * STEPS + step) // len(ways), **now
+                )
+            )
             started, compiling, spent = session.state.best, session.compiling, session.spent
             if interrupt.asked:
                 break
@@ -140,12 +185,17 @@ def _solved(
         return session, found, estimated(found)
 
 
-def _finer(problem: Problem, level: Level, tolerance: float, merge: str) -> tuple[dict[str, int], int] | None:
+def _finer(
+    problem: Problem, level: Level, tolerance: float, merge: str
+) -> tuple[dict[str, int], int] | None:
     """Functions and rank of the next level; None if it would be too large."""
     far = problem.box.dimension <= 3 and level.estimate > FAR * tolerance
     for growth in (2.0, 1.5) if far else (1.5,):
         functions, rank = refined(problem, level, tolerance, growth)
-        if sum(block_sizes(Loss(problem, recipe_for(problem, functions, rank, merge)))) <= MOST[problem.box.dimension - 1]:
+        if (
+            sum(block_sizes(Loss(problem, recipe_for(problem, functions, rank, merge))))
+            <= MOST[problem.box.dimension - 1]
+        ):
             return functions, rank
     return None
 
@@ -187,8 +237,16 @@ def _level(found: Solution, estimate: Estimate) -> Level:
 
 def _keep(run: Run, found: Solution, state: TrainState, step: int) -> None:
     """The levels so far: a run that is resumed goes on with the last of them."""
-    levels = [{k: None if v == math.inf else v for k, v in dataclasses.asdict(level).items()} for level in found.levels]
-    run.save({"step": step, "levels": levels}, {"parameters": np.asarray(state.best)}, described(found), wait=True)
+    levels = [
+        {k: None if v == math.inf else v for k, v in dataclasses.asdict(level).items()}
+        for level in found.levels
+    ]
+    run.save(
+        {"step": step, "levels": levels},
+        {"parameters": np.asarray(state.best)},
+        described(found),
+        wait=True,
+    )
 
 
 def _kept(run: Run | None) -> tuple[list[Level], Array | None]:
@@ -197,7 +255,9 @@ def _kept(run: Run | None) -> tuple[list[Level], Array | None]:
     if kept is None:
         return [], None
     about, arrays = kept
-    known: list[dict[str, Any]] = [{k: math.inf if v is None else v for k, v in level.items()} for level in about["levels"]]
+    known: list[dict[str, Any]] = [
+        {k: math.inf if v is None else v for k, v in level.items()} for level in about["levels"]
+    ]
     return [Level(**level) for level in known], jnp.asarray(arrays["parameters"])
 
 
@@ -205,5 +265,7 @@ def use_early_first(problem: Problem) -> bool:
     """Whether there is something to go on from in time, and a nonlinear equation to follow: a linear one has one solution however it is weighed."""
     if TIME not in problem.box.axes:
         return False
-    sides = {t.sides for t in problem.terms if t.axis == TIME} | {g.side for g in problem.given if g.axis == TIME}
+    sides = {t.sides for t in problem.terms if t.axis == TIME} | {
+        g.side for g in problem.given if g.axis == TIME
+    }
     return sides == {"-"} and not is_linear(problem)

@@ -65,19 +65,27 @@ def solve(
         raise InputError(
             "solve: tolerance is for solving without a recipe, which says itself how far to go: leave one of the two out"
         )
-    wanted = TOLERANCE if tolerance is None else finite("solve: tolerance", tolerance, positive=True)
+    wanted = (
+        TOLERANCE if tolerance is None else finite("solve: tolerance", tolerance, positive=True)
+    )
     if recipe is not None and not isinstance(recipe, Recipe):
-        raise InputError(f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)")
+        raise InputError(
+            f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)"
+        )
     hooks = Hooks(callback)
     if resume and out is None:
-        raise InputError("solve: resume=True needs the folder of the run to go on with: write out='runs/mine', resume=True")
+        raise InputError(
+            "solve: resume=True needs the folder of the run to go on with: write out='runs/mine', resume=True"
+        )
     several = isinstance(seed, Iterable)
     seeds = [whole("seed", s, 0) for s in (seed if isinstance(seed, Iterable) else [seed])]
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
     if window is not None:
         if whole("windows", windows) > 1:
-            raise InputError(f"solve: windows={windows} and window={window!r} both say how time is cut: leave one of the two out")
+            raise InputError(
+                f"solve: windows={windows} and window={window!r} both say how time is cut: leave one of the two out"
+            )
         windows = windows_of_length(problem, window)
     alone = recipe is None and not several and whole("windows", windows) == 1
     if alone and suits(problem):
@@ -88,7 +96,17 @@ def solve(
         )
     recipe = Recipe() if recipe is None else recipe
     if whole("windows", windows) > 1:
-        marched = (problem, recipe, windows, warm, seeds if several else seeds[0], out, resume, progress, hooks)
+        marched = (
+            problem,
+            recipe,
+            windows,
+            warm,
+            seeds if several else seeds[0],
+            out,
+            resume,
+            progress,
+            hooks,
+        )
         return hooks.ended(lambda: march(*marched))
     with jax.enable_x64(True):
         trainer = Trainer(Loss(problem, recipe), len(seeds) if several else None)
@@ -100,7 +118,9 @@ def solve(
             with display(problem.name, progress) as shown, Interrupt() as interrupt:
                 session = Session(Programs(trainer), seeds, run, interrupt)
                 session.go(lambda **now: [report(**now) for report in (shown, hooks.on_update)])
-            return hooks.ended(lambda: session.finish(looked_at if _of_polynomials(recipe) else None))
+            return hooks.ended(
+                lambda: session.finish(looked_at if _of_polynomials(recipe) else None)
+            )
 
 
 def _of_polynomials(recipe: Recipe) -> bool:

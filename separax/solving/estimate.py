@@ -44,7 +44,9 @@ SAFE = 3.0  # of the estimate against what it leaves out
 UNFELT = 1e-8  # of what u = 0 leaves: what a change of an unknown that is fixed by nothing leaves at most
 ROUNDED = 1e-14  # relative error that rounding may leave in any solution
 TINY = 1e-300
-ONCE: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}  # for a program that runs once
+ONCE: dict[str, str | bool] = {
+    "xla_backend_optimization_level": "0"
+}  # for a program that runs once
 FAINT = 1e-2  # of a function in a shape, as a part of its size in the box: what is less is hardly seen there
 
 
@@ -89,11 +91,20 @@ def estimated(found: Solution) -> Estimate:
         assert isinstance(basis, SeparableNetwork)
         parts = linearised(loss, model, places, {})
         scattered[:] = [isinstance(part.place, Points) for part in parts]
-        each = [(part.left, part.slopes, part.unknowns, basis.features(part.place.coordinates, order)) for part in parts]
+        each = [
+            (part.left, part.slopes, part.unknowns, basis.features(part.place.coordinates, order))
+            for part in parts
+        ]
         features = network.features(inside.coordinates, 0)
         built_in = 0.0 if network.lift is None else network.lift.on_lattice(inside.coordinates)
-        fields = [built_in + values(network, features, c) for c in (network.coefficients, *cut_short(network))]
-        nothing = Model(network.with_coefficients([jnp.zeros_like(c) for c in network.coefficients]), model.unknowns)
+        fields = [
+            built_in + values(network, features, c)
+            for c in (network.coefficients, *cut_short(network))
+        ]
+        nothing = Model(
+            network.with_coefficients([jnp.zeros_like(c) for c in network.coefficients]),
+            model.unknowns,
+        )
         terms = [loss(m, places) for m in (model, nothing)]
         return each, basis.features(inside.coordinates, 0), fields, terms
 
@@ -101,7 +112,12 @@ def estimated(found: Solution) -> Estimate:
     program = jax.jit(lambda a: evaluated(eqx.combine(a, static))).lower(arrays).compile(ONCE)
     each, own, (fields, *cut), terms = jax.tree.map(np.asarray, program(arrays))
     within = np.broadcast_to(_within(problem, inside), inside.shape)
-    norms = np.array([[np.linalg.norm(f * within) for f in some] for some in (fields, *(other - fields for other in cut))])
+    norms = np.array(
+        [
+            [np.linalg.norm(f * within) for f in some]
+            for some in (fields, *(other - fields for other in cut))
+        ]
+    )
     # a field counts by its own size, however small it is beside others; but for one that is zero, up to rounding
     size = float(np.linalg.norm(norms[0]))
     sizes = np.maximum(norms[0], SMALL * size)
@@ -112,7 +128,10 @@ def estimated(found: Solution) -> Estimate:
     smooth = ~np.tile(_any_from(counts, dict.fromkeys(counts, order + 2)), len(fields))
     rows, usual = [], []
     for apart, (left, slopes, unknowns, features) in zip(scattered, each):
-        turned = [np.einsum("conf,cfg->cong", f[..., k], turn) for f, k, turn in zip(features, chosen, turns)]
+        turned = [
+            np.einsum("conf,cfg->cong", f[..., k], turn)
+            for f, k, turn in zip(features, chosen, turns)
+        ]
         jacobian = _jacobian(slopes, turned, left.shape[0], apart)
         usual.append(float(np.max(np.linalg.norm(jacobian[:, smooth], axis=0))))
         known = [column.reshape(-1, 1) for column in unknowns]
@@ -153,12 +172,16 @@ def estimated(found: Solution) -> Estimate:
         left=math.sqrt(found.best_loss / total) if total > TINY else 0.0,
         tails=dict(zip(problem.box.axes, map(float, tails))),
         missed=_missed(problem, now, zero, size),
-        free=_free(matrix, ahead, {k: float(v) for k, v in found.model.unknowns.items()}, math.sqrt(total)),
+        free=_free(
+            matrix, ahead, {k: float(v) for k, v in found.model.unknowns.items()}, math.sqrt(total)
+        ),
         grown=grown,
     )
 
 
-def _free(matrix: np.ndarray, ahead: int, unknowns: Mapping[str, float], size: float) -> tuple[str, ...]:
+def _free(
+    matrix: np.ndarray, ahead: int, unknowns: Mapping[str, float], size: float
+) -> tuple[str, ...]:
     """The unknowns that may change by as much as they are, if fields may follow, and next to nothing is felt of it."""
     if not unknowns:
         return ()
@@ -182,7 +205,12 @@ def _unfelt(upper: np.ndarray, measure: float) -> int:
 
 
 def _from(
-    upper: np.ndarray, last: np.ndarray, new: np.ndarray, owner: np.ndarray, sizes: np.ndarray, unseen: float
+    upper: np.ndarray,
+    last: np.ndarray,
+    new: np.ndarray,
+    owner: np.ndarray,
+    sizes: np.ndarray,
+    unseen: float,
 ) -> tuple[float, float]:
     """Error and products, from the triangular factor of J and r together, of the field that is worst; which columns of J are of the last
     functions, which of functions that the solution has not, and of which field; the fields' sizes; and the loss of the solution
@@ -204,7 +232,9 @@ def _from(
     return max(SAFE * error, ROUNDED), SAFE * products
 
 
-def _missed(problem: Problem, now: Mapping[str, float], zero: Mapping[str, float], size: float) -> dict[str, float]:
+def _missed(
+    problem: Problem, now: Mapping[str, float], zero: Mapping[str, float], size: float
+) -> dict[str, float]:
     """By condition, how far it is missed, as a part of what it asks for: of what it leaves for u = 0. Zero on a wall asks for as much as
     what is asked for elsewhere, or as the fields are large."""
     names = list(dict.fromkeys(term.name for term in problem.terms))
@@ -226,14 +256,17 @@ def _counts(problem: Problem, had: Mapping[str, int]) -> dict[str, int]:
         room = [
             a
             for a, n in counts.items()
-            if n < most[a] and len(problem.fields) * math.prod(counts.values()) * (n + 1) <= MODES * n
+            if n < most[a]
+            and len(problem.fields) * math.prod(counts.values()) * (n + 1) <= MODES * n
         ]
         if not room:
             return counts
         counts[min(room, key=counts.__getitem__)] += 1
 
 
-def _recipe(problem: Problem, counts: Mapping[str, int], had: Mapping[str, int], solved: Recipe) -> Recipe:
+def _recipe(
+    problem: Problem, counts: Mapping[str, int], had: Mapping[str, int], solved: Recipe
+) -> Recipe:
     """Those functions, and points for them and for what is left of the solution's residual."""
     frequencies = max((counts[a] // 2 for a in problem.periodic), default=1)
     finest = {a: max(n, had[a]) for a, n in counts.items()}
@@ -291,7 +324,9 @@ def _products(factors: Sequence[np.ndarray], apart: bool) -> np.ndarray:
     return functools.reduce(at_each if apart else np.kron, factors)
 
 
-def _jacobian(slopes: Mapping[Key, np.ndarray], features: Sequence[np.ndarray], parts: int, apart: bool) -> np.ndarray:
+def _jacobian(
+    slopes: Mapping[Key, np.ndarray], features: Sequence[np.ndarray], parts: int, apart: bool
+) -> np.ndarray:
     components, number = features[0].shape[0], math.prod(f.shape[-1] for f in features)
     some = next(iter(slopes.values()))
     found = np.zeros((parts, some[0].size, components, number))
@@ -308,7 +343,9 @@ def _pins(problem: Problem, counts: Mapping[str, int]) -> np.ndarray:
     found = []
     for c, field in enumerate(problem.fields):
         for axes in every.get(field, []):
-            constant = [np.arange(n) == 0 if a not in axes else np.ones(n, bool) for a, n in counts.items()]
+            constant = [
+                np.arange(n) == 0 if a not in axes else np.ones(n, bool) for a, n in counts.items()
+            ]
             inside = functools.reduce(np.multiply.outer, constant).ravel()
             found += [c * math.prod(shape) + i for i in np.flatnonzero(inside)]
     return np.eye(len(problem.fields) * math.prod(shape))[sorted(set(found))]

@@ -21,10 +21,14 @@ from ..recipe import Recipe, Solve
 from ..residuals import Model
 
 STEPS = 40
-ALL = 10**6  # products: with three axes they are few enough, and a linear equation is then solved in one step
+ALL = (
+    10**6
+)  # products: with three axes they are few enough, and a linear equation is then solved in one step
 MATRIX = 2_000  # coefficients of all products of three axes for which a matrix is quicker than conjugate gradients
 ITERATIONS = 500
-MATTERS = 0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
+MATTERS = (
+    0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
+)
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,15 @@ class Level:
     seconds: float
 
 
-def recipe_for(problem: Problem, functions: Mapping[str, int], rank: int, merge: Any = "cp") -> Recipe:
+def recipe_for(
+    problem: Problem, functions: Mapping[str, int], rank: int, merge: Any = "cp"
+) -> Recipe:
     periodic = [functions[a] // 2 for a in problem.box.axes if a in problem.periodic]
     frequencies = max(periodic, default=1)
-    ranks = {a: min(rank, 1 + 2 * frequencies if a in problem.periodic else n) for a, n in functions.items()}
+    ranks = {
+        a: min(rank, 1 + 2 * frequencies if a in problem.periodic else n)
+        for a, n in functions.items()
+    }
     network = SPINN(
         rank=rank if merge == "cp" else ranks,
         depth=0,
@@ -57,8 +66,14 @@ def recipe_for(problem: Problem, functions: Mapping[str, int], rank: int, merge:
     )
     spare = 4 if problem.box.dimension <= 4 else 2  # with many axes every point counts
     points = {a: n + max(spare, n // 3) for a, n in functions.items()}
-    optimiser = Solve(STEPS, most=MATRIX, iterations=ITERATIONS) if problem.box.dimension == 3 else Solve(STEPS)
-    return Recipe(network, points, optimiser=optimiser, sampler=GaussLegendre(), precision="float64")
+    optimiser = (
+        Solve(STEPS, most=MATRIX, iterations=ITERATIONS)
+        if problem.box.dimension == 3
+        else Solve(STEPS)
+    )
+    return Recipe(
+        network, points, optimiser=optimiser, sampler=GaussLegendre(), precision="float64"
+    )
 
 
 def cut_short(network: SeparableNetwork) -> list[list[Array]]:
@@ -75,10 +90,17 @@ def cut_short(network: SeparableNetwork) -> list[list[Array]]:
 def values(network: SeparableNetwork, features: Any, coefficients: Any) -> Array:
     factors = [jnp.einsum("cnf,cfr->cnr", f[:, 0], c) for f, c in zip(features, coefficients)]
     cores = [None] * network.components if network.core is None else network.core
-    return jnp.stack([network.merge.on_lattice([f[c] for f in factors], cores[c]) for c in range(network.components)])
+    return jnp.stack(
+        [
+            network.merge.on_lattice([f[c] for f in factors], cores[c])
+            for c in range(network.components)
+        ]
+    )
 
 
-def refined(problem: Problem, level: Level, tolerance: float, growth: float = 1.5) -> tuple[dict[str, int], int]:
+def refined(
+    problem: Problem, level: Level, tolerance: float, growth: float = 1.5
+) -> tuple[dict[str, int], int]:
     """More functions along the axes where they are missed; more products where they are not, or where that is all there is."""
     most = max(level.tails.values())
     short = {a for a, tail in level.tails.items() if tail > max(MATTERS * tolerance, 0.1 * most)}
@@ -97,8 +119,15 @@ def constants(problem: Problem, recipe: Recipe, values: Sequence[float]) -> Arra
     def parameters() -> Array:
         model = Model.build(problem, recipe, jax.random.key(0))
         assert isinstance(model.network, SeparableNetwork)
-        (own,) = (jnp.zeros_like(c).at[:, 0, 0].set(jnp.asarray(values)) for c in model.network.coefficients)
-        return ravel_pytree(eqx.filter(Model(model.network.with_coefficients([own], None), model.unknowns), eqx.is_array))[0]
+        (own,) = (
+            jnp.zeros_like(c).at[:, 0, 0].set(jnp.asarray(values))
+            for c in model.network.coefficients
+        )
+        return ravel_pytree(
+            eqx.filter(
+                Model(model.network.with_coefficients([own], None), model.unknowns), eqx.is_array
+            )
+        )[0]
 
     with jax.enable_x64(True):
         return jax.jit(parameters)()
@@ -110,7 +139,9 @@ def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
     def parameters(coefficients: Any, core: Any, unknowns: Any) -> Array:
         network = Model.build(problem, recipe, jax.random.key(0)).network
         assert isinstance(network, SeparableNetwork)
-        return ravel_pytree(eqx.filter(Model(network.with_coefficients(coefficients, core), unknowns), eqx.is_array))[0]
+        return ravel_pytree(
+            eqx.filter(Model(network.with_coefficients(coefficients, core), unknowns), eqx.is_array)
+        )[0]
 
     def coefficients(key: Array) -> Any:
         network = Model.build(problem, recipe, key).network
@@ -120,7 +151,10 @@ def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
     with jax.enable_x64(True):
         # as few programs as can be: nearly all the time here is compiling
         random = [np.asarray(c) for c in jax.jit(coefficients)(jax.random.key(seed))]
-        old, fresh = model.network, jax.eval_shape(lambda: Model.build(problem, recipe, jax.random.key(0))).network
+        old, fresh = (
+            model.network,
+            jax.eval_shape(lambda: Model.build(problem, recipe, jax.random.key(0))).network,
+        )
         assert isinstance(old, SeparableNetwork)
         assert isinstance(fresh, SeparableNetwork)
         was = [np.asarray(c) for c in jax.jit(lambda n: n.coefficients)(old)]
@@ -132,7 +166,10 @@ def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
 
 
 def _more_products(
-    old: SeparableNetwork, fresh: SeparableNetwork, coefficients: list[np.ndarray], new: list[np.ndarray]
+    old: SeparableNetwork,
+    fresh: SeparableNetwork,
+    coefficients: list[np.ndarray],
+    new: list[np.ndarray],
 ) -> list[np.ndarray]:
     started = []
     for had, has, was, random in zip(old.axes, fresh.axes, coefficients, new):
@@ -147,7 +184,10 @@ def _more_products(
 
 
 def _wider(
-    old: SeparableNetwork, fresh: SeparableNetwork, coefficients: list[np.ndarray], random: list[np.ndarray]
+    old: SeparableNetwork,
+    fresh: SeparableNetwork,
+    coefficients: list[np.ndarray],
+    random: list[np.ndarray],
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """A sum of products, or a core, as a core of other ranks: new columns are orthogonal to those there are, and count nothing yet."""
     diagonal = np.zeros(old.merge.ranks)

@@ -64,7 +64,10 @@ def march(
         params = None
 
         def joined() -> Marched | Ensemble:
-            marched = [Marched.joined(problem, recipe, pieces, edges, folder and folder.path) for pieces in zip(*found)]
+            marched = [
+                Marched.joined(problem, recipe, pieces, edges, folder and folder.path)
+                for pieces in zip(*found)
+            ]
             return Ensemble(marched) if several else marched[0]
 
         with display(problem.name, progress) as shown, Interrupt() as interrupt:
@@ -75,7 +78,9 @@ def march(
                 session = Session(programs, seeds, run, interrupt, window)
                 before, total = number * recipe.total_steps, windows * recipe.total_steps
 
-                def report(step: int, steps: int, before: int = before, total: int = total, **now: Any) -> None:
+                def report(
+                    step: int, steps: int, before: int = before, total: int = total, **now: Any
+                ) -> None:
                     for each in (shown, hooks.on_update):
                         each(step=before + step, steps=total, **now)
 
@@ -85,9 +90,13 @@ def march(
                 except Diverged as error:
                     raise _diverged(error, joined() if found else None, folder, number) from error
                 found.append(list(solved) if isinstance(solved, Ensemble) else [solved])
-                if folder is not None and number + 1 < windows and not folder.saver.busy:  # each window is kept by itself, too
+                if (
+                    folder is not None and number + 1 < windows and not folder.saver.busy
+                ):  # each window is kept by itself, too
                     keep_solution(folder, joined(), beside=True)
-                if interrupt.asked or found[-1][0].interrupted:  # a window that was never trained is no part of a solution
+                if (
+                    interrupt.asked or found[-1][0].interrupted
+                ):  # a window that was never trained is no part of a solution
                     break
                 params = session.state.best
                 given = _given(end - edges[0], ends(params, given), len(seeds) if several else None)
@@ -98,11 +107,23 @@ def march(
         return solution
 
 
-def _diverged(error: Diverged, before: Marched | Ensemble | None, folder: Run | None, number: int) -> Diverged:
+def _diverged(
+    error: Diverged, before: Marched | Ensemble | None, folder: Run | None, number: int
+) -> Diverged:
     """What was solved before the window in which the loss stopped being finite is kept, and handed on."""
-    where = f"; the {number} before it are kept in {folder.path / 'windows'}" if folder and number else ""
-    then = ". The same call with another rate and resume=True begins this window again, and goes on" if folder else ""
-    return Diverged(f"window {number + 1}: {error}{where}{then}", error.solution if before is None else before)
+    where = (
+        f"; the {number} before it are kept in {folder.path / 'windows'}"
+        if folder and number
+        else ""
+    )
+    then = (
+        ". The same call with another rate and resume=True begins this window again, and goes on"
+        if folder
+        else ""
+    )
+    return Diverged(
+        f"window {number + 1}: {error}{where}{then}", error.solution if before is None else before
+    )
 
 
 # --- how many windows ----------------------------------------------------------------------------------------------
@@ -112,7 +133,9 @@ def windows_of_length(problem: Problem, window: Any) -> int:
     """How many windows of a length there are. It must divide the interval: all windows are one problem to the compiler."""
     window = finite("window", window, positive=True)
     if TIME not in problem.box.axes:
-        raise InputError(f"window={window:g}: there is no time axis 't' in {problem.box!r} to cut into windows: leave window out")
+        raise InputError(
+            f"window={window:g}: there is no time axis 't' in {problem.box!r} to cut into windows: leave window out"
+        )
     lower, upper = problem.box[TIME]
     length = upper - lower
     number = round(length / window)
@@ -152,7 +175,9 @@ def check(problem: Problem, windows: int) -> None:
             f"windows={windows}: values that change with t are built into the network, which counts time from the start of its window: leave out hard=True"
         )
     if TIME in problem.periodic:
-        raise InputError(f"windows={windows}: what is periodic in t has no start to march from: leave windows out")
+        raise InputError(
+            f"windows={windows}: what is periodic in t has no start to march from: leave windows out"
+        )
     for term in problem.terms:
         if term.fixed is not None and not _initial(term):
             raise InputError(
@@ -184,7 +209,9 @@ def first_window(problem: Problem, recipe: Recipe, edges: np.ndarray) -> Problem
         if _initial(term):
             lattice = term.fixed if term.fixed is not None else _table(problem, counts, edges[0])
             values = np.asarray(jnp.broadcast_to(term.value(lattice.arrays(), {}), lattice.shape))
-            term = dataclasses.replace(term, fixed=lattice, value=lambda c, k, values=values: values)
+            term = dataclasses.replace(
+                term, fixed=lattice, value=lambda c, k, values=values: values
+            )
         terms.append(term)
     first.terms = tuple(terms)
     return first
@@ -192,7 +219,10 @@ def first_window(problem: Problem, recipe: Recipe, edges: np.ndarray) -> Problem
 
 def _table(problem: Problem, counts: Mapping[str, int], start: float) -> Lattice:
     """Where the state is handed on: regular along periodic axes, Gauss-Legendre points along others."""
-    rules = {axis: max(FEWEST, FINE * counts[axis]) if len(counts) < 4 else counts[axis] for axis in problem.box.axes}
+    rules = {
+        axis: max(FEWEST, FINE * counts[axis]) if len(counts) < 4 else counts[axis]
+        for axis in problem.box.axes
+    }
     rule = quadrature(problem.box, rules)
     axes: dict[str, Any] = {}
     weights: dict[str, Any] = {}
@@ -203,7 +233,10 @@ def _table(problem: Problem, counts: Mapping[str, int], start: float) -> Lattice
         elif axis in problem.periodic:
             axes[axis] = lower + (upper - lower) * np.arange(rules[axis]) / rules[axis]
         else:
-            axes[axis], weights[axis] = np.asarray(rule[axis]), np.asarray(rule.weights[problem.box.index(axis)])
+            axes[axis], weights[axis] = (
+                np.asarray(rule[axis]),
+                np.asarray(rule.weights[problem.box.index(axis)]),
+            )
     return Lattice(weights=weights, **axes)
 
 
@@ -214,7 +247,11 @@ def _begin(loss: Loss, seeds: int | None) -> dict[str, Array]:
         for i, term in enumerate(loss.problem.terms)
         if _initial(term)
     }
-    return _given(0.0, values if seeds is None else {k: jnp.stack([v] * seeds) for k, v in values.items()}, seeds)
+    return _given(
+        0.0,
+        values if seeds is None else {k: jnp.stack([v] * seeds) for k, v in values.items()},
+        seeds,
+    )
 
 
 def _given(since: float, values: Mapping[str, Array], seeds: int | None) -> dict[str, Array]:
@@ -234,7 +271,10 @@ def _ends(loss: Loss, trainer: Trainer) -> Any:
             if not _initial(term):
                 continue
             assert isinstance(term.fixed, Lattice)
-            axes = {a: jnp.asarray([last] if a == TIME else c, dtype) for a, c in zip(term.fixed.axes, term.fixed.coordinates)}
+            axes = {
+                a: jnp.asarray([last] if a == TIME else c, dtype)
+                for a, c in zip(term.fixed.axes, term.fixed.coordinates)
+            }
             place = Lattice(weights=None, **axes)
             (source,) = sources(model.network, [place], [term.needs])
             coordinates = Inputs(model.unknowns, given).coordinates(place)
@@ -242,4 +282,6 @@ def _ends(loss: Loss, trainer: Trainer) -> Any:
             found[values_name(i)] = values_of(field, place.shape, term.name).astype(dtype)
         return found
 
-    return jax.jit(state if trainer.seeds is None else jax.vmap(state), compiler_options=options_for_few_runs())
+    return jax.jit(
+        state if trainer.seeds is None else jax.vmap(state), compiler_options=options_for_few_runs()
+    )

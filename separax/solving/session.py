@@ -16,13 +16,32 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import Diverged, InputError, check_fits, default_device, on_cpu, options_for_few_runs, say, to_device
+from ..core import (
+    Diverged,
+    InputError,
+    check_fits,
+    default_device,
+    on_cpu,
+    options_for_few_runs,
+    say,
+    to_device,
+)
 from ..domain import TIME, Lattice
 from ..equations import Problem
 from ..recipe import Solve
 from ..residuals import Loss, Model, block_sizes
 from ..runs import Run, described, keep, leaves
-from ..solution import Ensemble, History, Solution, Timing, View, error_lattice, make_record, reference_on, squares
+from ..solution import (
+    Ensemble,
+    History,
+    Solution,
+    Timing,
+    View,
+    error_lattice,
+    make_record,
+    reference_on,
+    squares,
+)
 from ..training import Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
@@ -48,7 +67,11 @@ def check_memory(trainer: Trainer) -> None:
 
 def suited(loss: Loss) -> contextlib.AbstractContextManager[Any]:
     """The device for a run: small solves are the processor's."""
-    return on_cpu() if default_device().platform != "cpu" and _is_small(loss) else contextlib.nullcontext()
+    return (
+        on_cpu()
+        if default_device().platform != "cpu" and _is_small(loss)
+        else contextlib.nullcontext()
+    )
 
 
 def _is_small(loss: Loss) -> bool:
@@ -115,10 +138,19 @@ class Programs:
         """The relative L2 error as a function of parameters, a lattice, true values there and the start of a window."""
         if self._error is None:
             problem = self.loss.problem
-            view = View(problem, self.loss.recipe, model, lambda *given: {n: problem.quantities(*given)[n] for n in names})
+            view = View(
+                problem,
+                self.loss.recipe,
+                model,
+                lambda *given: {n: problem.quantities(*given)[n] for n in names},
+            )
 
-            def error(params: Any, lattice: Lattice, true: dict[str, Array], since: Array | None) -> Array:
-                difference, size, _ = squares(problem, lattice, view._compute(trainer.model(params), lattice, since), true)
+            def error(
+                params: Any, lattice: Lattice, true: dict[str, Array], since: Array | None
+            ) -> Array:
+                difference, size, _ = squares(
+                    problem, lattice, view._compute(trainer.model(params), lattice, since), true
+                )
                 return jnp.sqrt(difference / size)
 
             each = error if self.seeds is None else jax.vmap(error, in_axes=(0, None, None, None))
@@ -142,7 +174,12 @@ class Session:
     """One run from its first launch to its solution, stage after stage."""
 
     def __init__(
-        self, programs: Programs, seeds: Sequence[int], run: Run | None, interrupt: Interrupt, window: Window | None = None
+        self,
+        programs: Programs,
+        seeds: Sequence[int],
+        run: Run | None,
+        interrupt: Interrupt,
+        window: Window | None = None,
     ):
         self.programs, self.trainer, self.loss = programs, programs.trainer(0), programs.loss
         self.seeds, self.run, self.interrupt = list(seeds), run, interrupt
@@ -157,7 +194,11 @@ class Session:
 
     def _first_state(self) -> TrainState:
         """A fresh state, or the one that the run's folder holds."""
-        keys = jax.vmap(jax.random.key)(jnp.asarray(self.seeds)) if self.several else jax.random.key(self.seeds[0])
+        keys = (
+            jax.vmap(jax.random.key)(jnp.asarray(self.seeds))
+            if self.several
+            else jax.random.key(self.seeds[0])
+        )
         if self.window.number:
             again = jax.vmap(jax.random.fold_in, (0, None)) if self.several else jax.random.fold_in
             keys = again(keys, self.window.number)
@@ -189,7 +230,11 @@ class Session:
         begun = self.step
         while True:
             self._launches(report, watch)
-            stopped = self.step < self.trainer.stage.end or self.interrupt.asked or self.trouble is not None
+            stopped = (
+                self.step < self.trainer.stage.end
+                or self.interrupt.asked
+                or self.trouble is not None
+            )
             if stopped or self.step == self.loss.recipe.total_steps:
                 break
             self._next()
@@ -202,7 +247,9 @@ class Session:
         self.state = self.trainer.begin(self.state)
         self.compiling += self.trainer.spent()
 
-    def _launches(self, report: Callable[..., Any], watch: Callable[[Any, int], float] | None) -> None:
+    def _launches(
+        self, report: Callable[..., Any], watch: Callable[[Any, int], float] | None
+    ) -> None:
         """Launch after launch until the stage's last step, an interrupt or trouble."""
         stage, length = self.trainer.stage, self.trainer.round
         steps, step = self.loss.recipe.total_steps, self.step
@@ -216,7 +263,9 @@ class Session:
             self._keep(record, step)
             step += rounds * length
             self.spent += took
-            if step == stage.end:  # at once, so that a state at the end of its stage is always a closed one
+            if (
+                step == stage.end
+            ):  # at once, so that a state at the end of its stage is always a closed one
                 self.state = self.trainer.close(self.state)
                 self.compiling += self.trainer.spent()
             rate = rounds * length / took if not rate else 0.7 * rate + 0.3 * rounds * length / took
@@ -242,7 +291,9 @@ class Session:
         self.records.append(record[..., steps % self.trainer.stage.look == 0, :])
         hopeless = np.all(np.any(bad[..., -1], axis=-1))  # with several seeds: when none is left
         if hopeless:
-            first = int(np.argmax(np.any(bad, axis=(-1, 0)) if bad.ndim == 3 else np.any(bad, axis=-1)))
+            first = int(
+                np.argmax(np.any(bad, axis=(-1, 0)) if bad.ndim == 3 else np.any(bad, axis=-1))
+            )
             here = np.any(bad[..., first, :].reshape(-1, bad.shape[-1]), axis=0)
             names = [n for n, b in zip((*self.loss.names, "total"), here) if b]
             named = [n for n in names if n != "total"] or names
@@ -252,7 +303,12 @@ class Session:
         """Copies the state, and has it written while training goes on; False where the last one is still being written."""
         if self.run is None or (self.run.saver.busy and not wait):
             return self.run is None
-        about = {"stage": self.trainer.stage.number, "step": self.step, "spent": self.spent, "memory": self.bytes}
+        about = {
+            "stage": self.trainer.stage.number,
+            "step": self.step,
+            "spent": self.spent,
+            "memory": self.bytes,
+        }
         about["trouble"] = self.trouble
         arrays = {STATE + name: leaf for name, leaf in leaves(self.state).items()}
         arrays["history"] = np.concatenate(self.records, axis=-2) if self.records else np.zeros(0)
@@ -275,7 +331,9 @@ class Session:
             true = to_device(reference_on(self.window.problem, None, where), host)
             model = self.trainer.model(to_device(self._one(self.state.best, 0), host))
             compiled = self.programs.error(self.trainer, model, list(true))
-            since = jnp.asarray(self.window.since, recipe.dtype) if TIME in problem.box.axes else None
+            since = (
+                jnp.asarray(self.window.since, recipe.dtype) if TIME in problem.box.axes else None
+            )
 
         def watch(params: Any, step: int) -> float:
             with on_cpu() as host:
@@ -290,10 +348,16 @@ class Session:
 
     def _solution(self, i: int) -> Solution:
         names, done = self.loss.names, self.step
-        nothing = np.zeros((len(self.seeds), 0, len(names) + 1)) if self.several else np.zeros((0, len(names) + 1))
+        nothing = (
+            np.zeros((len(self.seeds), 0, len(names) + 1))
+            if self.several
+            else np.zeros((0, len(names) + 1))
+        )
         table = self._one(np.concatenate([nothing, *self.records], axis=-2), i)
         history = History(
-            np.concatenate([np.arange(s.start, s.end, s.look) for s in self.loss.recipe.stages])[: len(table)],
+            np.concatenate([np.arange(s.start, s.end, s.look) for s in self.loss.recipe.stages])[
+                : len(table)
+            ],
             {name: table[:, k] for k, name in enumerate(names)},
             table[:, -1],
             np.array([step for step, _ in self.errors], int),
@@ -322,7 +386,12 @@ class Session:
     def finish(self, look: Callable[[Solution], None] | None = None) -> Solution | Ensemble:
         """The solution, kept in the run's folder after a last `look`; raises `Diverged` with it where there was trouble."""
         out = self._found()
-        if look is not None and isinstance(out, Solution) and self.trouble is None and not self.interrupt.asked:
+        if (
+            look is not None
+            and isinstance(out, Solution)
+            and self.trouble is None
+            and not self.interrupt.asked
+        ):
             look(out)
         if self.run is not None:
             keep_or_say(self.run, out, make_record(out) | {"trouble": self.trouble})
@@ -361,7 +430,10 @@ def keep_or_say(run: Run, found: Solution | Ensemble, result: dict[str, Any]) ->
 def _restored(like: Any, arrays: Mapping[str, np.ndarray], run: Run) -> Any:
     """A saved state in the shape of its stage's states."""
     paths, structure = jax.tree_util.tree_flatten_with_path(like)
-    found = [arrays.get(STATE + jax.tree_util.keystr(path, simple=True, separator=".")) for path, _ in paths]
+    found = [
+        arrays.get(STATE + jax.tree_util.keystr(path, simple=True, separator="."))
+        for path, _ in paths
+    ]
     for old, (_, new) in zip(found, paths):
         if old is None or old.shape != new.shape or old.dtype != new.dtype:
             raise InputError(

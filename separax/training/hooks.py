@@ -29,9 +29,17 @@ class Hooks:
     """Some hooks and functions as one."""
 
     def __init__(self, callback: Any):
-        given = list(callback) if isinstance(callback, (list, tuple)) else [] if callback is None else [callback]
+        given = (
+            list(callback)
+            if isinstance(callback, (list, tuple))
+            else []
+            if callback is None
+            else [callback]
+        )
         for one in given:
-            if isinstance(one, type) or not (callable(one) or any(hasattr(one, method) for method in METHODS)):
+            if isinstance(one, type) or not (
+                callable(one) or any(hasattr(one, method) for method in METHODS)
+            ):
                 raise InputError(
                     f"solve: callback must be a function of step, steps, loss, error and rate, or an object with any of {', '.join(METHODS)}; got {one!r}"
                 )
@@ -46,7 +54,15 @@ class Hooks:
     def on_start(self, settings: Mapping[str, Any]) -> None:
         self._tell("on_start", settings)
 
-    def on_update(self, *, step: int, steps: int, losses: Mapping[str, float], error: float | None, rate: float) -> None:
+    def on_update(
+        self,
+        *,
+        step: int,
+        steps: int,
+        losses: Mapping[str, float],
+        error: float | None,
+        rate: float,
+    ) -> None:
         for function in self._functions:
             function(step=step, steps=steps, loss=losses["total"], error=error, rate=rate)
         self._tell("on_update", step=step, steps=steps, losses=losses, error=error, rate=rate)
@@ -69,7 +85,9 @@ class TensorBoard:
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
-            raise InputError("TensorBoard: tensorboardX is not installed: write pip install 'separax[tensorboard]'") from None
+            raise InputError(
+                "TensorBoard: tensorboardX is not installed: write pip install 'separax[tensorboard]'"
+            ) from None
         self._writer: Any = None
         self._make, self.folder = SummaryWriter, Path(folder)
 
@@ -77,10 +95,23 @@ class TensorBoard:
         try:
             self._writer = self._make(str(self.folder))
         except OSError as error:
-            raise InputError(f"TensorBoard: cannot write to {self.folder} ({error.strerror}): choose another folder") from error
-        self._writer.add_text("settings", "\n".join(f"- {name}: `{_short(value)}`" for name, value in settings.items()))
+            raise InputError(
+                f"TensorBoard: cannot write to {self.folder} ({error.strerror}): choose another folder"
+            ) from error
+        self._writer.add_text(
+            "settings",
+            "\n".join(f"- {name}: `{_short(value)}`" for name, value in settings.items()),
+        )
 
-    def on_update(self, *, step: int, steps: int, losses: Mapping[str, float], error: float | None, rate: float) -> None:
+    def on_update(
+        self,
+        *,
+        step: int,
+        steps: int,
+        losses: Mapping[str, float],
+        error: float | None,
+        rate: float,
+    ) -> None:
         for name, value in losses.items():
             self._writer.add_scalar(f"loss/{name}", value, step)
         if error is not None:
@@ -95,4 +126,8 @@ class TensorBoard:
 def _short(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{k} = {v}" for k, v in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+    return (
+        ", ".join(map(str, value))
+        if isinstance(value, Sequence) and not isinstance(value, str)
+        else str(value)
+    )

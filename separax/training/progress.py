@@ -11,7 +11,9 @@ from typing import Any, Protocol, TextIO
 class Update(Protocol):
     """Called between launches. Any function of this shape can be a callback of `solve`; more than that is in `separax.hooks`."""
 
-    def __call__(self, *, step: int, steps: int, loss: float, error: float | None, rate: float) -> None: ...
+    def __call__(
+        self, *, step: int, steps: int, loss: float, error: float | None, rate: float
+    ) -> None: ...
 
 
 def clock(seconds: float) -> str:
@@ -38,7 +40,15 @@ class Lines:
     def __exit__(self, *_: Any) -> None:
         pass
 
-    def __call__(self, *, step: int, steps: int, losses: Mapping[str, float], error: float | None, rate: float) -> None:
+    def __call__(
+        self,
+        *,
+        step: int,
+        steps: int,
+        losses: Mapping[str, float],
+        error: float | None,
+        rate: float,
+    ) -> None:
         if step < self.next * steps:
             return
         self.next = step / steps + 0.1
@@ -70,7 +80,9 @@ class Bar:
             expand=True,
         )
         self.title, self.started = title, time.perf_counter()
-        self.task = self.bar.add_task(title, total=None, loss="–", error="–", rate="compiling", left="")
+        self.task = self.bar.add_task(
+            title, total=None, loss="–", error="–", rate="compiling", left=""
+        )
 
     def __enter__(self) -> Bar:
         self.bar.start()
@@ -79,8 +91,20 @@ class Bar:
     def __exit__(self, *_: Any) -> None:
         self.bar.stop()
 
-    def __call__(self, *, step: int, steps: int, losses: Mapping[str, float], error: float | None, rate: float) -> None:
-        left = f"{clock((steps - step) / rate)} left" if rate and step < steps else f"{clock(time.perf_counter() - self.started)}"
+    def __call__(
+        self,
+        *,
+        step: int,
+        steps: int,
+        losses: Mapping[str, float],
+        error: float | None,
+        rate: float,
+    ) -> None:
+        left = (
+            f"{clock((steps - step) / rate)} left"
+            if rate and step < steps
+            else f"{clock(time.perf_counter() - self.started)}"
+        )
         self.bar.update(
             self.task,
             total=steps,

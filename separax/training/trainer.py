@@ -60,8 +60,12 @@ class TrainState(eqx.Module):
     best: Float[Array, " parameters"]
     best_loss: Float[Array, ""]
     best_step: Int[Array, ""]
-    given: dict[str, Array]  # what the loss is told besides: nothing, or where a window of time begins, and from what
-    tolerance: Int[Array, ""] | None = None  # the number of the one that causal weights are at, where there are any
+    given: dict[
+        str, Array
+    ]  # what the loss is told besides: nothing, or where a window of time begins, and from what
+    tolerance: Int[Array, ""] | None = (
+        None  # the number of the one that causal weights are at, where there are any
+    )
 
 
 class Trainer:
@@ -69,15 +73,29 @@ class Trainer:
 
     def __init__(self, loss: Loss, seeds: int | None = None, stage: int = 0):
         self.loss, self.seeds, self.stage = loss, seeds, loss.recipe.stages[stage]
-        steps, self.every, self.searches = self.stage.steps, self.stage.every, self.stage.optimiser.searches
+        steps, self.every, self.searches = (
+            self.stage.steps,
+            self.stage.every,
+            self.stage.optimiser.searches,
+        )
         # rounds must divide the stage, so that every launch is made of whole ones; looks must divide rounds and draws
-        self.round = 1 if self.stage.optimiser.solves else math.gcd(steps, ROUND)  # a solve's steps are few and long
+        self.round = (
+            1 if self.stage.optimiser.solves else math.gcd(steps, ROUND)
+        )  # a solve's steps are few and long
         longest = LOOK if steps >= ROUND else 1
-        self.look = max(n for n in range(1, longest + 1) if self.round % n == 0 and (self.every or n) % n == 0)
-        if self.searches:  # the terms are known where a look begins, so the history must find them there
+        self.look = max(
+            n for n in range(1, longest + 1) if self.round % n == 0 and (self.every or n) % n == 0
+        )
+        if (
+            self.searches
+        ):  # the terms are known where a look begins, so the history must find them there
             self.look = math.gcd(self.look, LOOK)
         self.held = max(1, HELD // self.round)
-        self.unseen = type(loss)(loss.problem, dataclasses.replace(loss.recipe, sampler=Uniform())) if self.searches else None
+        self.unseen = (
+            type(loss)(loss.problem, dataclasses.replace(loss.recipe, sampler=Uniform()))
+            if self.searches
+            else None
+        )
         self.optimiser: Any = self.stage.optimiser.transform(steps)
         if self.stage.optimiser.sees == "matrices":
             self.optimiser = self._by_layer(self.optimiser)
@@ -89,7 +107,9 @@ class Trainer:
 
     # --- what happens once in a stage ----------------------------------------------------------------------------
 
-    def init(self, key: PRNGKeyArray, given: ExtraInputs | None = None, params: Array | None = None) -> TrainState:
+    def init(
+        self, key: PRNGKeyArray, given: ExtraInputs | None = None, params: Array | None = None
+    ) -> TrainState:
         """A fresh state, with parameters of its own or with those of `params`; with several seeds, one entry each."""
         return self._jit(self._init)(key, given or {}, params)
 
@@ -111,7 +131,9 @@ class Trainer:
     def _jit(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """One of our functions for all seeds, compiled once however often it is called."""
         if function.__name__ not in self._jitted:
-            self._jitted[function.__name__] = jax.jit(self._each(function), compiler_options=options_for_few_runs())
+            self._jitted[function.__name__] = jax.jit(
+                self._each(function), compiler_options=options_for_few_runs()
+            )
         return self._jitted[function.__name__]
 
     def _once(self, function: Callable[..., TrainState], argument: Any) -> TrainState:
@@ -131,14 +153,26 @@ class Trainer:
         model, none = model if params is None else params, jnp.zeros((), jnp.int32)
         unknown = jnp.asarray(jnp.inf, self.loss.recipe.dtype)
         first = None if self.loss.recipe.causal is None else none
-        state = TrainState(model, None, jax.random.key_data(k_points), none, model, unknown, none, dict(given), first)
+        state = TrainState(
+            model,
+            None,
+            jax.random.key_data(k_points),
+            none,
+            model,
+            unknown,
+            none,
+            dict(given),
+            first,
+        )
         if self.searches:
             return self._begin(state)
         return dataclasses.replace(state, optimiser=self.optimiser.init(model))
 
     def _build(self, key: PRNGKeyArray) -> Array:
         """Fresh parameters as one vector; and how such a vector becomes a network again."""
-        arrays, static = eqx.partition(Model.build(self.loss.problem, self.loss.recipe, key), eqx.is_array)
+        arrays, static = eqx.partition(
+            Model.build(self.loss.problem, self.loss.recipe, key), eqx.is_array
+        )
         model, unravel = ravel_pytree(arrays)
         self._whole = lambda params: eqx.combine(unravel(params), static)
         self._layers = ravel_pytree(matrices(arrays))[1]
@@ -166,10 +200,15 @@ class Trainer:
             total = jnp.asarray(jnp.inf, start.dtype)
             optimiser = self.optimiser.init(start, *self._first(start, places, before.given))
         else:
-            total, optimiser = self._value(start, places, before.given)[0], self.optimiser.init(start)
+            total, optimiser = (
+                self._value(start, places, before.given)[0],
+                self.optimiser.init(start),
+            )
         # two copies, because a launch takes over the memory of its argument
         copy = jnp.copy(start)
-        return dataclasses.replace(before, model=jnp.copy(start), optimiser=optimiser, best=copy, best_loss=total)
+        return dataclasses.replace(
+            before, model=jnp.copy(start), optimiser=optimiser, best=copy, best_loss=total
+        )
 
     def _first(self, start: Array, places: Any, given: ExtraInputs) -> tuple[Array, Array]:
         """The loss and its gradient where a stage begins, as far as they are of use: every program takes its time to compile."""
@@ -215,7 +254,9 @@ class Trainer:
             terms = self.loss(self.model(params), places, given)
         return self.loss.total(terms), terms
 
-    def _followed(self, params: Any, places: Any, given: ExtraInputs, tolerance: Array | None) -> tuple[Array, tuple[Array, Any]]:
+    def _followed(
+        self, params: Any, places: Any, given: ExtraInputs, tolerance: Array | None
+    ) -> tuple[Array, tuple[Array, Any]]:
         """What a gradient is taken of; with the step's terms and total, and the tolerance of the next one."""
         causal = self.loss.recipe.causal
         if causal is None or tolerance is None:
@@ -230,13 +271,17 @@ class Trainer:
     def _draw(self, key: Array, step: Any) -> Any:
         """The points of a step."""
         number = (step - self.stage.start) // self.every if self.every else 0
-        return self.loss.draw(jax.random.wrap_key_data(key), jnp.asarray(self.stage.draw + number, jnp.int32))
+        return self.loss.draw(
+            jax.random.wrap_key_data(key), jnp.asarray(self.stage.draw + number, jnp.int32)
+        )
 
     def _on_unseen(self, params: Any, state: TrainState) -> Array:
         """The loss on points that no step of this stage is made on."""
         assert self.unseen is not None  # only a stage that searches asks
         number = jnp.asarray(UNSEEN + self.stage.number, jnp.int32)
-        return self._value(params, self.unseen.draw(jax.random.wrap_key_data(state.key), number), state.given)[0]
+        return self._value(
+            params, self.unseen.draw(jax.random.wrap_key_data(state.key), number), state.given
+        )[0]
 
     def _look(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Some steps on one draw of points; returns every step's terms and total."""
@@ -251,14 +296,18 @@ class Trainer:
 
         def step(carry, _):
             params, optimiser, tolerance = carry
-            gradient, (record, tolerance) = jax.grad(self._followed, has_aux=True)(params, places, state.given, tolerance)
+            gradient, (record, tolerance) = jax.grad(self._followed, has_aux=True)(
+                params, places, state.given, tolerance
+            )
             updates, optimiser = self.optimiser.update(gradient, optimiser, params)
             params = params + updates.astype(params.dtype)
             return (params, optimiser, tolerance), record
 
         first = (state.model, state.optimiser, state.tolerance)
         (params, optimiser, tolerance), record = lax.scan(step, first, None, length=self.look)
-        return dataclasses.replace(state, model=params, optimiser=optimiser, tolerance=tolerance), record
+        return dataclasses.replace(
+            state, model=params, optimiser=optimiser, tolerance=tolerance
+        ), record
 
     def _searched(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Steps of an optimiser that evaluates the loss itself. It knows the total where it is, but not the terms: those are
@@ -276,9 +325,13 @@ class Trainer:
             total = optimiser.value.astype(params.dtype)
             return self.optimiser.update(params, optimiser, asked), total
 
-        (params, optimiser), totals = lax.scan(step, (state.model, state.optimiser), None, length=self.look)
+        (params, optimiser), totals = lax.scan(
+            step, (state.model, state.optimiser), None, length=self.look
+        )
         totals = totals.at[0].set(first)
-        record = jnp.concatenate([jnp.broadcast_to(terms, (self.look, len(terms))), totals[:, None]], 1)
+        record = jnp.concatenate(
+            [jnp.broadcast_to(terms, (self.look, len(terms))), totals[:, None]], 1
+        )
         return dataclasses.replace(state, model=params, optimiser=optimiser), record
 
     def _round(self, state: TrainState) -> tuple[TrainState, Array]:
@@ -294,7 +347,9 @@ class Trainer:
 
     def _launch(self, state: TrainState, rounds: Int[Array, ""]) -> tuple[TrainState, Array]:
         self.traces += 1
-        held = jnp.full((self.held, self.round, len(self.loss.names) + 1), jnp.nan, self.loss.recipe.dtype)
+        held = jnp.full(
+            (self.held, self.round, len(self.loss.names) + 1), jnp.nan, self.loss.recipe.dtype
+        )
 
         def body(i, carry):
             state, held = carry
@@ -307,11 +362,15 @@ class Trainer:
         """What a step will need, before anything is compiled: the results of all its products and their cotangents."""
 
         # the same numbers of points, drawn the cheapest way
-        loss = type(self.loss)(self.loss.problem, dataclasses.replace(self.loss.recipe, sampler=Uniform()))
+        loss = type(self.loss)(
+            self.loss.problem, dataclasses.replace(self.loss.recipe, sampler=Uniform())
+        )
 
         def forward(params: Any, key: Array) -> Array:
             first = jnp.zeros((), jnp.int32)
-            return self._followed(params, loss.draw(key, first), {}, None if loss.recipe.causal is None else first)[0]
+            return self._followed(
+                params, loss.draw(key, first), {}, None if loss.recipe.causal is None else first
+            )[0]
 
         key = jax.random.key(0)
         # not those of a whole state, for which points are drawn: Gauss's rule takes seconds for many
@@ -320,7 +379,10 @@ class Trainer:
         used, _ = partial_eval.dce_jaxpr(jax.make_jaxpr(forward)(params, key).jaxpr, [True])
         # what a face is compared with, and the difference, which a residual's own lattice is fused with
         faces = jax.eval_shape(lambda key: loss.draw(key, jnp.zeros((), jnp.int32)), key)[1:]
-        beside = sum(math.prod(place.shape) for place in faces) * jnp.dtype(self.loss.recipe.dtype).itemsize
+        beside = (
+            sum(math.prod(place.shape) for place in faces)
+            * jnp.dtype(self.loss.recipe.dtype).itemsize
+        )
         return 2 * (self.seeds or 1) * (_product_bytes(used) + beside)
 
     def compile(self, state: TrainState) -> Compiled:
@@ -334,7 +396,9 @@ class Trainer:
     def _options(self) -> Options:
         if self.stage.optimiser.solves:
             return options_for_few_runs()
-        model = jax.eval_shape(lambda key: self.model(self._init(key, {}, None).model), jax.random.key(0))
+        model = jax.eval_shape(
+            lambda key: self.model(self._init(key, {}, None).model), jax.random.key(0)
+        )
         return options_for_training(model.network.body.out.weight.shape[-1])
 
 
@@ -359,7 +423,12 @@ def program_bytes(program: Any) -> int | None:
         return None
     if found is None:
         return None
-    return found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
+    return (
+        found.argument_size_in_bytes
+        + found.output_size_in_bytes
+        + found.temp_size_in_bytes
+        - found.alias_size_in_bytes
+    )
 
 
 def _product_bytes(jaxpr: Any) -> int:
@@ -369,7 +438,10 @@ def _product_bytes(jaxpr: Any) -> int:
         if equation.primitive.name == "dot_general":
             out = equation.outvars[0].aval
             total += math.prod(out.shape) * out.dtype.itemsize
-        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda p: hasattr(p, "eqns") or hasattr(p, "jaxpr")):
+        for inner in jax.tree.leaves(
+            list(equation.params.values()),
+            is_leaf=lambda p: hasattr(p, "eqns") or hasattr(p, "jaxpr"),
+        ):
             if hasattr(inner, "eqns") or hasattr(inner, "jaxpr"):
                 total += _product_bytes(getattr(inner, "jaxpr", inner))
     return total

@@ -16,7 +16,15 @@ from ...solution import View
 from ..animation import animate
 from ..figures import save_figure
 from .lattices import Grid, grid
-from .writers import write_csv, write_netcdf, write_npy, write_npz, write_points, write_pvd, write_vtr
+from .writers import (
+    write_csv,
+    write_netcdf,
+    write_npy,
+    write_npz,
+    write_points,
+    write_pvd,
+    write_vtr,
+)
 
 # by ending: what it is, and what writes it to a draft that will take the place of the final path
 FORMATS: dict[str, tuple[str, Callable[[Grid, Path, Path], None]]] = {
@@ -25,7 +33,10 @@ FORMATS: dict[str, tuple[str, Callable[[Grid, Path, Path], None]]] = {
     ".pvd": ("VTK, a series in time", write_pvd),
     ".csv": ("a table", lambda grid, draft, final: write_csv(grid, draft)),
     ".npy": ("NumPy, one field", lambda grid, draft, final: write_npy(grid, draft)),
-    ".npz": ("NumPy, all fields and coordinates", lambda grid, draft, final: write_npz(grid, draft)),
+    ".npz": (
+        "NumPy, all fields and coordinates",
+        lambda grid, draft, final: write_npz(grid, draft),
+    ),
 }
 
 
@@ -62,11 +73,17 @@ def export(
             else:
                 FORMATS[final.suffix.lower()][1](place, draft, final)
     except OSError as error:
-        raise InputError(f"to: cannot write {final} ({error.strerror or error}): choose another place") from error
+        raise InputError(
+            f"to: cannot write {final} ({error.strerror or error}): choose another place"
+        ) from error
     return final
 
 
-FIGURES = {".png": "a picture", ".svg": "a picture of lines and words", ".pdf": "a picture for print"}
+FIGURES = {
+    ".png": "a picture",
+    ".svg": "a picture of lines and words",
+    ".pdf": "a picture for print",
+}
 FILMS = {".gif": "a film", ".mp4": "a film, with ffmpeg"}
 PICTURES = FIGURES | FILMS
 
@@ -74,5 +91,7 @@ PICTURES = FIGURES | FILMS
 def write_picture(view: View, path: Path, units: Mapping[str, str] | None, **options: Any) -> Path:
     """A figure with the options of `solution.plot`, or a film with those of `solution.animate`."""
     if units:
-        raise InputError(f"units: a picture has no place for them: leave them out, or write {path.with_suffix('.nc').name!r}")
+        raise InputError(
+            f"units: a picture has no place for them: leave them out, or write {path.with_suffix('.nc').name!r}"
+        )
     return (save_figure if path.suffix.lower() in FIGURES else animate)(view, path, **options)

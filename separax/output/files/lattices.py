@@ -49,16 +49,23 @@ class Grid:
         coordinates = self.coordinates | changed
         found = self.view._values(Lattice(weights=None, **coordinates))
         gone = tuple(i for i, axis in enumerate(coordinates) if axis in self.held)
-        return {name: np.squeeze(np.asarray(found[key]), gone) for name, key in zip(self.fields, self.view.names)}
+        return {
+            name: np.squeeze(np.asarray(found[key]), gone)
+            for name, key in zip(self.fields, self.view.names)
+        }
 
-    def blocks(self, order: Sequence[str] | None = None) -> Iterator[tuple[tuple[slice, ...], dict[str, np.ndarray]]]:
+    def blocks(
+        self, order: Sequence[str] | None = None
+    ) -> Iterator[tuple[tuple[slice, ...], dict[str, np.ndarray]]]:
         """The values in pieces, one after the other as they lie in an array whose dimensions are in the given `order`; each with
         its place in that array."""
         order = tuple(self.axes if order is None else order)
         back = [self.axes.index(axis) for axis in order]
         lengths = [len(self.coordinates[axis]) for axis in order]
         for place in pieces(lengths, SLAB[self.view._is_separable()]):
-            part = self.values(**{axis: self.coordinates[axis][cut] for axis, cut in zip(order, place)})
+            part = self.values(
+                **{axis: self.coordinates[axis][cut] for axis, cut in zip(order, place)}
+            )
             yield place, {name: np.transpose(values, back) for name, values in part.items()}
 
     def only(self, field: str) -> Grid:
@@ -67,7 +74,13 @@ class Grid:
             return self
         key = self.view.names[self.fields.index(field)]
         own = self.view._expressions
-        return Grid(self.view._view(lambda *given: {key: own(*given)[key]}), self.coordinates, self.held, (field,), self.units)
+        return Grid(
+            self.view._view(lambda *given: {key: own(*given)[key]}),
+            self.coordinates,
+            self.held,
+            (field,),
+            self.units,
+        )
 
     def unit(self, name: str) -> dict[str, str]:
         return {"units": self.units[name]} if name in self.units else {}
@@ -107,15 +120,21 @@ def grid(
                 if name in left_out
                 else ""
             )
-            raise InputError(f"field: there is no {name!r}{why}; there are {listed(fields)}.{nearest(name, fields)}")
+            raise InputError(
+                f"field: there is no {name!r}{why}; there are {listed(fields)}.{nearest(name, fields)}"
+            )
     for name in units or {}:
         if name not in (*fields, *box.axes):
             raise InputError(
                 f"units: {name!r} is neither a field nor an axis; there are {listed((*fields, *box.axes))}.{nearest(name, (*fields, *box.axes))}"
             )
-    number = points if points is not None else min(PER_AXIS, int(MOST ** (1 / box.dimension) + 1e-9))
+    number = (
+        points if points is not None else min(PER_AXIS, int(MOST ** (1 / box.dimension) + 1e-9))
+    )
     regular = box.lattice(number)
-    given = {axis: np.asarray(regular[axis]) for axis in box.axes} | {k: np.asarray(v) for k, v in coordinates.items()}
+    given = {axis: np.asarray(regular[axis]) for axis in box.axes} | {
+        k: np.asarray(v) for k, v in coordinates.items()
+    }
     lattice, dropped = view._lattice((), given)
     found = {axis: np.asarray(c, np.float64) for axis, c in zip(lattice.axes, lattice.coordinates)}
     whole = Grid(view, found, tuple(box.axes[i] for i in dropped), fields, dict(units or {}))

@@ -41,7 +41,11 @@ def write_npz(grid: Grid, path: Path) -> None:
 
 def _write(grid: Grid, file: IO[bytes] | Any) -> None:
     """One field, piece by piece."""
-    about = {"descr": np.lib.format.dtype_to_descr(grid.dtype), "fortran_order": False, "shape": grid.shape}
+    about = {
+        "descr": np.lib.format.dtype_to_descr(grid.dtype),
+        "fortran_order": False,
+        "shape": grid.shape,
+    }
     np.lib.format.write_array_header_1_0(file, about)
     for _, values in grid.blocks():
         file.write(np.ascontiguousarray(values[grid.fields[0]]).data)
@@ -53,7 +57,9 @@ def _needed(package: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise InputError(f"to: this needs {package}, which is not installed: write pip install 'separax[files]'") from None
+        raise InputError(
+            f"to: this needs {package}, which is not installed: write pip install 'separax[files]'"
+        ) from None
 
 
 def _attributes(grid: Grid) -> dict[str, str]:
@@ -81,7 +87,9 @@ def dataset(grid: Grid) -> Any:
     """An `xarray.Dataset`: a variable per field, a coordinate per axis (a number where it is held)."""
     xarray = _needed("xarray")
     coordinates = {
-        axis: ((), values[0], grid.unit(axis)) if axis in grid.held else (axis, values, grid.unit(axis))
+        axis: ((), values[0], grid.unit(axis))
+        if axis in grid.held
+        else (axis, values, grid.unit(axis))
         for axis, values in grid.coordinates.items()
     }
     fields = {name: (grid.axes, values, grid.unit(name)) for name, values in grid.values().items()}
@@ -97,7 +105,9 @@ def write_csv(grid: Grid, path: Path) -> None:
         csv.writer(file, lineterminator="\n").writerow([*grid.coordinates, *grid.fields])
         for place, values in grid.blocks():
             here = dict(zip(grid.axes, place))
-            cut = {axis: c[here[axis]] if axis in here else c for axis, c in grid.coordinates.items()}
+            cut = {
+                axis: c[here[axis]] if axis in here else c for axis, c in grid.coordinates.items()
+            }
             places = [np.ravel(c) for c in np.meshgrid(*cut.values(), indexing="ij")]
             _rows(file, places, [np.ravel(values[name]) for name in grid.fields])
 
@@ -116,7 +126,9 @@ def write_points(view: View, points: Any, fields: dict[str, str], path: Path) ->
 
 def _rows(file: Any, places: list[np.ndarray], values: list[np.ndarray]) -> None:
     for (part,) in pieces([len(values[0])], ROWS):
-        columns = [each[part].astype(str) for each in (*places, *values)]  # as few digits as bring the number back
+        columns = [
+            each[part].astype(str) for each in (*places, *values)
+        ]  # as few digits as bring the number back
         file.writelines(",".join(row) + "\n" for row in zip(*columns))
 
 
@@ -124,7 +136,9 @@ def read_points(path: Path, box: Box) -> np.ndarray:
     """Points from a CSV file whose columns are named after the axes, in any order and among others."""
     try:
         head, *rows = csv.reader(io.StringIO(path.read_text()))
-        table = np.array([[float(row[head.index(axis)]) for axis in box.axes] for row in rows if row])
+        table = np.array(
+            [[float(row[head.index(axis)]) for axis in box.axes] for row in rows if row]
+        )
     except OSError as error:
         raise InputError(f"at: cannot read {path} ({error.strerror})") from None
     except (ValueError, IndexError) as error:
@@ -147,7 +161,9 @@ def write_vtr(grid: Grid, path: Path) -> None:
     extent = quoteattr(" ".join(f"0 {n - 1}" for n in shape))
     places = [grid.coordinates[axis] for axis in grid.axes]
     places += [np.zeros(1)] * (3 - len(places))
-    sizes = [int(np.prod(shape)) * grid.dtype.itemsize] * len(grid.fields) + [c.nbytes for c in places]
+    sizes = [int(np.prod(shape)) * grid.dtype.itemsize] * len(grid.fields) + [
+        c.nbytes for c in places
+    ]
     starts = np.cumsum([0, *(8 + n for n in sizes)])
     order = "LittleEndian" if sys.byteorder == "little" else "BigEndian"
 
@@ -183,15 +199,25 @@ def _append(file: BinaryIO, grid: Grid, size: int) -> None:
 def write_pvd(grid: Grid, path: Path, final: Path) -> None:
     """A file per instant in a folder beside `final`, and the list of them."""
     if TIME not in grid.axes:
-        raise InputError(f"to: a .pvd series needs several instants of {TIME!r}: give them, t=(0, 0.5, 1), or write .vtr")
+        raise InputError(
+            f"to: a .pvd series needs several instants of {TIME!r}: give them, t=(0, 0.5, 1), or write .vtr"
+        )
     folder = final.parent / final.stem
     folder.mkdir(exist_ok=True)
     entries = []
     for number, instant in enumerate(grid.coordinates[TIME]):
         name = f"{final.stem}_{number:04d}.vtr"
-        now = Grid(grid.view, grid.coordinates | {TIME: np.array([instant])}, (*grid.held, TIME), grid.fields, grid.units)
+        now = Grid(
+            grid.view,
+            grid.coordinates | {TIME: np.array([instant])},
+            (*grid.held, TIME),
+            grid.fields,
+            grid.units,
+        )
         with writing(folder / name) as draft:
             write_vtr(now, draft)
-        entries.append(f'<DataSet timestep="{float(instant)!r}" file={quoteattr(f"{folder.name}/{name}")}/>')
+        entries.append(
+            f'<DataSet timestep="{float(instant)!r}" file={quoteattr(f"{folder.name}/{name}")}/>'
+        )
     text = '<?xml version="1.0"?>\n<VTKFile type="Collection" version="1.0"><Collection>\n'
     path.write_text(text + "\n".join(entries) + "\n</Collection></VTKFile>\n")

@@ -39,7 +39,11 @@ def linear_outputs(solution: Solution) -> dict[str, Output]:
         found = solution._expressions(problem.field_map(tracer), coordinates, unknowns)
     outputs = {}
     for name, expression in found.items():
-        if isinstance(expression, Field) and expression.linear and not np.ndim(plain := expression._part.plain):  # pyright: ignore[reportOptionalMemberAccess]
+        if (
+            isinstance(expression, Field)
+            and expression.linear
+            and not np.ndim(plain := expression._part.plain)
+        ):  # pyright: ignore[reportOptionalMemberAccess]
             terms = {key: float(c) for key, c in expression._terms.items()}
             outputs[name] = Output(terms, 0.0 if plain is None else float(plain))
     return outputs
@@ -55,14 +59,25 @@ def is_separable(solution: Solution) -> bool:
 
 def payload(solution: Solution) -> dict[str, Any] | None:
     """All a page needs to compute the solution; None where there are no factors, or nothing but a line to look at."""
-    if solution.problem.box.dimension < 2 or not is_separable(solution) or not (outputs := linear_outputs(solution)):
+    if (
+        solution.problem.box.dimension < 2
+        or not is_separable(solution)
+        or not (outputs := linear_outputs(solution))
+    ):
         return None
     problem, windows = solution.problem, windows_of(solution)
-    formulas = {k: formula_of(problem, k, solution.unknowns) for k in problem.outputs if k not in outputs}
+    formulas = {
+        k: formula_of(problem, k, solution.unknowns) for k in problem.outputs if k not in outputs
+    }
     ranges = value_ranges(solution, list(problem.outputs))
     found = {k: f for k, f in formulas.items() if f is not None and k in ranges}
     outputs = {k: o for k, o in outputs.items() if k in ranges}
-    inputs = {key: Output({key: 1.0}, 0.0) for f in found.values() for key in f.inputs if not isinstance(key, str)}
+    inputs = {
+        key: Output({key: 1.0}, 0.0)
+        for f in found.values()
+        for key in f.inputs
+        if not isinstance(key, str)
+    }
     ranges |= input_ranges(solution, list(inputs))
     scales = {k: max(map(abs, each)) or 1.0 for k, each in ranges.items()}
     held = kept(windows, {**outputs, **inputs}, scales)
@@ -70,16 +85,32 @@ def payload(solution: Solution) -> dict[str, Any] | None:
     tables = []
     for window, arrays in zip(windows, held.windows):
         low, high = window.problem.box[TIME] if TIME in problem.box.axes else (0.0, 0.0)
-        tables.append({"low": low, "high": high, "arrays": [[*key, numbers.place(a), *a.shape] for key, a in arrays.items()]})
-    shown = {k: _sum(k, o) for k, o in outputs.items()} | {k: _formula(k, f, problem) for k, f in found.items()}
+        tables.append(
+            {
+                "low": low,
+                "high": high,
+                "arrays": [[*key, numbers.place(a), *a.shape] for key, a in arrays.items()],
+            }
+        )
+    shown = {k: _sum(k, o) for k, o in outputs.items()} | {
+        k: _formula(k, f, problem) for k, f in found.items()
+    }
     return {
         "name": problem.name,
-        "axes": [{"name": a, "low": problem.box[a][0], "high": problem.box[a][1]} for a in problem.box.axes],
+        "axes": [
+            {"name": a, "low": problem.box[a][0], "high": problem.box[a][1]}
+            for a in problem.box.axes
+        ],
         "outputs": [{**shown[k], "range": list(ranges[k])} for k in problem.outputs if k in shown],
-        "left_out": [*getattr(problem, "left_out", ()), *(k for k, f in formulas.items() if f is None)],
+        "left_out": [
+            *getattr(problem, "left_out", ()),
+            *(k for k, f in formulas.items() if f is None),
+        ],
         "error": measured(windows, held, outputs, found, scales),
         "windows": tables,
-        "cores": [[component, numbers.place(core), *core.shape] for component, core in held.cores.items()],
+        "cores": [
+            [component, numbers.place(core), *core.shape] for component, core in held.cores.items()
+        ],
         "mask": mask(problem),
         "numbers": numbers.text(),
     }
@@ -99,7 +130,9 @@ class Numbers:
         return self._arrays[id(array)][0]
 
     def text(self) -> str:
-        return base64.b64encode(b"".join(np.ascontiguousarray(a, "<f4").tobytes() for _, a in self._arrays.values())).decode()
+        return base64.b64encode(
+            b"".join(np.ascontiguousarray(a, "<f4").tobytes() for _, a in self._arrays.values())
+        ).decode()
 
 
 def _sum(name: str, output: Output) -> dict[str, Any]:
@@ -110,15 +143,26 @@ def _sum(name: str, output: Output) -> dict[str, Any]:
 def _formula(name: str, formula: Formula, problem: Problem) -> dict[str, Any]:
     """A formula of other outputs, which have no name in the viewer, and of axes."""
     inputs = [
-        {"axis": problem.box.index(key)} if isinstance(key, str) else _sum(f"∂{key}", Output({key: 1.0}, 0.0))
+        {"axis": problem.box.index(key)}
+        if isinstance(key, str)
+        else _sum(f"∂{key}", Output({key: 1.0}, 0.0))
         for key in formula.inputs
     ]
     return {"name": name, **formula.plain(), "inputs": inputs}
 
 
-def kept(windows: Sequence[Solution], outputs: Mapping[Any, Output], scales: Mapping[Any, float]) -> Kept:
+def kept(
+    windows: Sequence[Solution], outputs: Mapping[Any, Output], scales: Mapping[Any, float]
+) -> Kept:
     """The most exact series that fit in a page."""
-    needed = sorted({(c, axis, order) for o in outputs.values() for c, orders in o.terms for axis, order in enumerate(orders)})
+    needed = sorted(
+        {
+            (c, axis, order)
+            for o in outputs.values()
+            for c, orders in o.terms
+            for axis, order in enumerate(orders)
+        }
+    )
     way = with_cores if has_core(windows[0].model.network) else plain
     return way(windows, needed, outputs, scales)
 
@@ -134,14 +178,21 @@ def measured(
     box = windows[0].problem.box
     at = np.random.default_rng(0).uniform(-1, 1, (box.dimension, NODES))
     keys = {key for output in outputs.values() for key in output.terms}
-    keys |= {key for formula in formulas.values() for key in formula.inputs if not isinstance(key, str)}
+    keys |= {
+        key for formula in formulas.values() for key in formula.inputs if not isinstance(key, str)
+    }
     order = max(order for _, orders in keys for order in orders)
     errors = []
     for number, window in enumerate(windows):
         ends = [window.problem.box[axis] for axis in box.axes]
-        places = {a: low + (s + 1) * (high - low) / 2 for a, s, (low, high) in zip(box.axes, at, ends)}
+        places = {
+            a: low + (s + 1) * (high - low) / 2 for a, s, (low, high) in zip(box.axes, at, ends)
+        }
         jets = jets_at(window, list(places.values()), order)
-        true = {k: np.sum(np.prod([jets[axis][k[0], o] for axis, o in enumerate(k[1])], axis=0), axis=1) for k in keys}
+        true = {
+            k: np.sum(np.prod([jets[axis][k[0], o] for axis, o in enumerate(k[1])], axis=0), axis=1)
+            for k in keys
+        }
         ours = {k: held.derivative(number, k, list(at)) for k in keys}
         for name, output in outputs.items():
             off = sum(c * (true[key] - ours[key]) for key, c in output.terms.items())
@@ -149,7 +200,11 @@ def measured(
         for name, formula in formulas.items():
             with jax.enable_x64(True):
                 one, other = (
-                    np.asarray(formula([places[k] if isinstance(k, str) else values[k] for k in formula.inputs]))
+                    np.asarray(
+                        formula(
+                            [places[k] if isinstance(k, str) else values[k] for k in formula.inputs]
+                        )
+                    )
                     for values in (true, ours)
                 )
             finite = np.isfinite(one) & np.isfinite(other)
@@ -169,7 +224,9 @@ def input_ranges(solution: Solution, keys: Sequence[Key]) -> dict[Any, tuple[flo
         return {}
 
     def each(fields: Mapping[str, Field], *_: Any) -> dict[str, Any]:
-        return {str(key): Field(fields[solution.problem.fields[0]]._source, {key: 1.0}) for key in keys}
+        return {
+            str(key): Field(fields[solution.problem.fields[0]]._source, {key: 1.0}) for key in keys
+        }
 
     found = solution._view(each)(_coarse(solution))
     return _ends(dict(zip(keys, [found] if len(keys) == 1 else found.values())))
@@ -195,10 +252,16 @@ def mask(problem: Problem) -> dict[str, Any] | None:
     grids = np.meshgrid(*(np.linspace(*problem.box[a], n) for a in shape.axes), indexing="ij")
     inside = shape._mask_at(np.stack([g.ravel() for g in grids], axis=1))
     bits = np.packbits(inside, bitorder="little")
-    return {"axes": list(shape.axes), "points": n, "bits": base64.b64encode(bits.tobytes()).decode()}
+    return {
+        "axes": list(shape.axes),
+        "points": n,
+        "bits": base64.b64encode(bits.tobytes()).decode(),
+    }
 
 
-def largest_products(solution: Solution, field: str, number: int = 5) -> tuple[dict[str, Any], list[float]]:
+def largest_products(
+    solution: Solution, field: str, number: int = 5
+) -> tuple[dict[str, Any], list[float]]:
     """Per axis the coordinates and the factors (NODES, number) of a field's largest products, each scaled to at most one;
     and the sizes of the products. Of a march: the first window's."""
     window = windows_of(solution)[0]
@@ -213,4 +276,6 @@ def largest_products(solution: Solution, field: str, number: int = 5) -> tuple[d
         columns = f[:, top]
         return columns / np.maximum(np.max(np.abs(columns), axis=0), 1e-300)
 
-    return {a: (x, scaled(f)) for a, x, f in zip(box.axes, places, factors)}, [float(s) for s in sizes[top]]
+    return {a: (x, scaled(f)) for a, x, f in zip(box.axes, places, factors)}, [
+        float(s) for s in sizes[top]
+    ]

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 
 NODES = 256  # per axis: the longest series
 MOST_NUMBERS = 400_000  # 1.6 MB as float32, 2.1 MB in a page
-TOLERANCES = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # of the largest value; the first whose series fit is taken
+TOLERANCES = (
+    1e-7,
+    1e-6,
+    1e-5,
+    1e-4,
+    1e-3,
+    1e-2,
+)  # of the largest value; the first whose series fit is taken
 
 Array = tuple[int, int, int]  # which factors: component, axis, order of the derivative
 
@@ -99,14 +106,21 @@ def _jets(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -
 def series(window: Solution, needed: Sequence[Array]) -> dict[Array, np.ndarray]:
     """The Chebyshev coefficients (NODES, rank) of all the factors needed."""
     jets = jets_at(window, nodes(window), max(order for *_, order in needed))
-    return {(component, axis, order): through(jets[axis][component, order]) for component, axis, order in needed}
+    return {
+        (component, axis, order): through(jets[axis][component, order])
+        for component, axis, order in needed
+    }
 
 
-def lengths(found: Mapping[Array, np.ndarray], outputs: Outputs, scales: Scales, tolerance: float) -> list[int]:
+def lengths(
+    found: Mapping[Array, np.ndarray], outputs: Outputs, scales: Scales, tolerance: float
+) -> list[int]:
     """How many coefficients each axis needs: what cutting its series leaves out, times the usual size of the other factors,
     stays below `tolerance` of the scale of every output."""
     axes = 1 + max(axis for _, axis, _ in found)
-    tails = {k: np.sqrt(np.cumsum(c[::-1] ** 2, axis=0)[::-1]) for k, c in found.items()}  # [n]: the size of all but n terms
+    tails = {
+        k: np.sqrt(np.cumsum(c[::-1] ** 2, axis=0)[::-1]) for k, c in found.items()
+    }  # [n]: the size of all but n terms
     needed = [1] * axes
     for name, output in outputs.items():
         errors = np.zeros((axes, NODES))
@@ -122,7 +136,9 @@ def lengths(found: Mapping[Array, np.ndarray], outputs: Outputs, scales: Scales,
     return needed
 
 
-def plain(windows: Sequence[Solution], needed: Sequence[Array], outputs: Outputs, scales: Scales) -> Kept:
+def plain(
+    windows: Sequence[Solution], needed: Sequence[Array], outputs: Outputs, scales: Scales
+) -> Kept:
     """The factors of every window, as exact as they fit in a page."""
     every = [series(window, needed) for window in windows]
     short = [
@@ -132,11 +148,17 @@ def plain(windows: Sequence[Solution], needed: Sequence[Array], outputs: Outputs
     return Kept(short, {})
 
 
-def _that_fit(every: Sequence[Mapping[Array, np.ndarray]], outputs: Outputs, scales: Scales) -> list[list[int]]:
+def _that_fit(
+    every: Sequence[Mapping[Array, np.ndarray]], outputs: Outputs, scales: Scales
+) -> list[list[int]]:
     """The lengths of the series by window and axis, for the smallest tolerance with which they fit in a page."""
 
     def size(counts: Sequence[Sequence[int]]) -> int:
-        return sum(count[axis] * c.shape[1] for found, count in zip(every, counts) for (_, axis, _), c in found.items())
+        return sum(
+            count[axis] * c.shape[1]
+            for found, count in zip(every, counts)
+            for (_, axis, _), c in found.items()
+        )
 
     for tolerance in TOLERANCES:
         counts = [lengths(found, outputs, scales, tolerance) for found in every]
@@ -150,38 +172,59 @@ CORE_TOLERANCES = 10.0 ** np.arange(
     -7, 0.01, 0.125
 )  # of the largest value, in the mean; the first with which it all fits is taken
 
-Left = dict[Any, np.ndarray]  # what is left out by keeping n = 0, 1, … of something, relative to the largest value
+Left = dict[
+    Any, np.ndarray
+]  # what is left out by keeping n = 0, 1, … of something, relative to the largest value
 
 
-def with_cores(windows: Sequence[Solution], needed: Sequence[Array], outputs: Outputs, scales: Scales) -> Kept:
+def with_cores(
+    windows: Sequence[Solution], needed: Sequence[Array], outputs: Outputs, scales: Scales
+) -> Kept:
     """The most exact columns and cores that fit in a page."""
     axes = windows[0].problem.box.axes
     along = axes.index(TIME) if TIME in axes else 0
     order = max(order for *_, order in needed)
     parts = [tucker_columns(window, nodes(window), order) for window in windows]
     found = {
-        c: join([Tucker([through(f) for f in part[c].factors], part[c].core) for part in parts], along)
+        c: join(
+            [Tucker([through(f) for f in part[c].factors], part[c].core) for part in parts], along
+        )
         for c in sorted({component for component, *_ in needed})
     }
     columns, rows = _left_out(found, along, outputs, scales)
     for tolerance in CORE_TOLERANCES:
-        ranks, lengths = ({k: _enough(left, tolerance) for k, left in each.items()} for each in (columns, rows))
-        cores = {c: parts[0].core[tuple(slice(ranks[c, axis]) for axis in range(len(axes)))] for c, parts in found.items()}
+        ranks, lengths = (
+            {k: _enough(left, tolerance) for k, left in each.items()} for each in (columns, rows)
+        )
+        cores = {
+            c: parts[0].core[tuple(slice(ranks[c, axis]) for axis in range(len(axes)))]
+            for c, parts in found.items()
+        }
         copies = {k: len(windows) if k[1] == along else 1 for k in needed}
-        size = sum(core.size for core in cores.values()) + sum(copies[k] * lengths[k] * ranks[k[:2]] for k in needed)
+        size = sum(core.size for core in cores.values()) + sum(
+            copies[k] * lengths[k] * ranks[k[:2]] for k in needed
+        )
         if size <= MOST_NUMBERS:
             break
 
     def short(window: int, key: Array) -> np.ndarray:
         component, axis, order = key
-        return found[component][window].factors[axis][order, : lengths[key], : ranks[component, axis]].astype("<f4")
+        return (
+            found[component][window]
+            .factors[axis][order, : lengths[key], : ranks[component, axis]]
+            .astype("<f4")
+        )
 
     shared = {key: short(0, key) for key in needed if key[1] != along}
     own = [{key: short(i, key) for key in needed if key[1] == along} for i in range(len(windows))]
-    return Kept([shared | each for each in own], {c: core.astype("<f4") for c, core in cores.items()})
+    return Kept(
+        [shared | each for each in own], {c: core.astype("<f4") for c, core in cores.items()}
+    )
 
 
-def _left_out(found: Mapping[int, Sequence[Tucker]], along: int, outputs: Outputs, scales: Scales) -> tuple[Left, Left]:
+def _left_out(
+    found: Mapping[int, Sequence[Tucker]], along: int, outputs: Outputs, scales: Scales
+) -> tuple[Left, Left]:
     """By component and axis what the columns after the first n add to an output, and by array what the coefficients after the first n of
     its series do; of all outputs the most."""
     made: dict[Key, list[tuple[np.ndarray, np.ndarray]]] = {}
@@ -194,14 +237,20 @@ def _left_out(found: Mapping[int, Sequence[Tucker]], along: int, outputs: Output
             if key not in made:
                 made[key] = _of_derivative(found[component], along, orders)
             for axis, (left, order) in enumerate(zip(made[key], orders)):
-                for each, place, size in zip(here, ((component, axis), (component, axis, order)), left):
+                for each, place, size in zip(
+                    here, ((component, axis), (component, axis, order)), left
+                ):
                     each[place] = each.get(place, 0.0) + abs(coefficient) / scales[name] * size
         for every, each in zip((columns, rows), here):
-            every |= {place: np.maximum(every.get(place, 0.0), left) for place, left in each.items()}
+            every |= {
+                place: np.maximum(every.get(place, 0.0), left) for place, left in each.items()
+            }
     return columns, rows
 
 
-def _of_derivative(parts: Sequence[Tucker], along: int, orders: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+def _of_derivative(
+    parts: Sequence[Tucker], along: int, orders: Sequence[int]
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Per axis the size of a derivative's part in the columns after the first n, and in the coefficients after the first n."""
     core = parts[0].core
     series = [
@@ -212,7 +261,9 @@ def _of_derivative(parts: Sequence[Tucker], along: int, orders: Sequence[int]) -
     found = []
     for axis, (own, gram) in enumerate(zip(series, grams)):
         others = multiply_core(core, {i: g for i, g in enumerate(grams) if i != axis})
-        inner = unfold(core, axis) @ unfold(others, axis).T  # what the columns of this axis are multiplied by, squared
+        inner = (
+            unfold(core, axis) @ unfold(others, axis).T
+        )  # what the columns of this axis are multiplied by, squared
         dropped = np.cumsum(np.cumsum((inner * gram)[::-1, ::-1], 0), 1).diagonal()[::-1]
         cut = np.cumsum(np.sum((own @ inner) * own, axis=(0, 2))[::-1])[::-1] / len(own)
         found.append(tuple(np.sqrt(np.maximum(each, 0.0)) for each in (dropped, cut)))

@@ -40,14 +40,23 @@ def residual(u):
 
 def problem(recipe: str = "best") -> Problem:
     box = Box(t=(0, 1), x=(-1, 1), y=(-1, 1))
-    return Problem(box, residual, [Initial(initial), Dirichlet(0)], reference=reference, name="diffusion", equation=EQUATION)
+    return Problem(
+        box,
+        residual,
+        [Initial(initial), Dirichlet(0)],
+        reference=reference,
+        name="diffusion",
+        equation=EQUATION,
+    )
 
 
 def solved_problem() -> Problem:
     """Near a wall the flux -α u u_n is finite where u is zero: u goes like the root of the distance."""
     given = problem()
     conditions = [Initial(initial), Dirichlet(0, hard="root")]
-    return Problem(given.box, residual, conditions, reference=reference, name=given.name, equation=EQUATION)
+    return Problem(
+        given.box, residual, conditions, reference=reference, name=given.name, equation=EQUATION
+    )
 
 
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
@@ -57,7 +66,14 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         return small_pointwise(network)
     # the rule's points crowd at the boundary, where the layer is
     stages = [Adam(5e-3, "cosine"), LBFGS(4_000)]
-    return Recipe(NETWORKS[network](rank=48, width=64, depth=3), 56, 15_000, stages, GaussLegendre(), emphasis=1.0)
+    return Recipe(
+        NETWORKS[network](rank=48, width=64, depth=3),
+        56,
+        15_000,
+        stages,
+        GaussLegendre(),
+        emphasis=1.0,
+    )
 
 
 DIFFUSION = Entry(
@@ -66,6 +82,8 @@ DIFFUSION = Entry(
     "2+1 axes, three Gaussians spreading, computed reference",
     problem,
     recipe,
-    solved=solved_core({"t": 6, "x": 24, "y": 24}, {"t": 12, "x": 60, "y": 60}, {"t": 16, "x": 72, "y": 72}, 9),
+    solved=solved_core(
+        {"t": 6, "x": 24, "y": 24}, {"t": 12, "x": 60, "y": 60}, {"t": 16, "x": 72, "y": 72}, 9
+    ),
     solved_problem=solved_problem,
 )

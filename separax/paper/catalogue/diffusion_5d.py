@@ -27,17 +27,31 @@ def residual(u):
 
 def problem(recipe: str = "best") -> Problem:
     box = Box(t=(0, 1), v=(-1, 1), w=(-1, 1), x=(-1, 1), y=(-1, 1), z=(-1, 1))
-    return Problem(box, residual, [Initial(exact), Dirichlet(exact)], reference=exact, name="diffusion-5d", equation=EQUATION)
+    return Problem(
+        box,
+        residual,
+        [Initial(exact), Dirichlet(exact)],
+        reference=exact,
+        name="diffusion-5d",
+        equation=EQUATION,
+    )
 
 
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if name == "paper":
-        return paper_recipe(network, {"dirichlet": 10}, points=8 if network.startswith("spinn") else 4)
+        return paper_recipe(
+            network, {"dirichlet": 10}, points=8 if network.startswith("spinn") else 4
+        )
     if network.startswith("pinn"):
         return small_pointwise(network, points=4)
     return quasi_newton(NETWORKS[network](rank=8, width=12, depth=2), 6, 500, 1_500, emphasis=10.0)
 
 
 DIFFUSION_5D = Entry(
-    "diffusion-5d", EQUATION, "5+1 axes, polynomial solution", problem, recipe, solved=solved(7, 3, 4, 150, sweeps=1)
+    "diffusion-5d",
+    EQUATION,
+    "5+1 axes, polynomial solution",
+    problem,
+    recipe,
+    solved=solved(7, 3, 4, 150, sweeps=1),
 )

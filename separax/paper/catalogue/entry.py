@@ -26,8 +26,12 @@ class Entry:
     recipe: Callable[[str, str], Recipe]
     windows: int = 1  # of time, for networks that are trained
     solved_windows: int = 1  # the same where output layers are solved for
-    solved: Recipe | None = None  # what `best` means if no network is named: output layers solved for
-    solved_problem: Callable[[], Problem] | None = None  # where that has its own way to put the problem
+    solved: Recipe | None = (
+        None  # what `best` means if no network is named: output layers solved for
+    )
+    solved_problem: Callable[[], Problem] | None = (
+        None  # where that has its own way to put the problem
+    )
     takes_flow: bool = False  # whether `problem` can begin from a `Flow`
 
     def _solving(self, recipe: str, network: str | None) -> Recipe | None:
@@ -37,12 +41,16 @@ class Entry:
     def windows_of(self, recipe: str, network: str | None) -> int:
         return self.windows if self._solving(recipe, network) is None else self.solved_windows
 
-    def make(self, recipe: str = "best", network: str | None = None, flow: Flow | None = None) -> tuple[Problem, Recipe]:
+    def make(
+        self, recipe: str = "best", network: str | None = None, flow: Flow | None = None
+    ) -> tuple[Problem, Recipe]:
         one_of("recipe", recipe, RECIPES)
         if network is not None:
             one_of("network", network, NETWORKS)
         if flow is not None and not self.takes_flow:
-            raise InputError(f"initial: {self.name} does not begin from a flow: leave it out, or solve navier-stokes")
+            raise InputError(
+                f"initial: {self.name} does not begin from a flow: leave it out, or solve navier-stokes"
+            )
         solving = self._solving(recipe, network)
         if solving is not None and self.solved_problem is not None:
             return self.solved_problem(), solving
@@ -100,10 +108,22 @@ def small_pointwise(name: str, points: int = 16) -> Recipe:
     return Recipe(NETWORKS[name](width=64, depth=4), points, 10_000, Adam(2e-3, "cosine"))
 
 
-def solved(rank: int, functions: int | Mapping[str, int], points: int | Mapping[str, int], steps: int, sweeps: int = 2) -> Recipe:
+def solved(
+    rank: int,
+    functions: int | Mapping[str, int],
+    points: int | Mapping[str, int],
+    steps: int,
+    sweeps: int = 2,
+) -> Recipe:
     """Sums of products of polynomials, whose coefficients are solved for on a rule of quadrature: nothing in it is neural."""
     network = SPINN(rank=rank, depth=0, body="mlp", functions=functions)
-    return Recipe(network, points, optimiser=Solve(steps, sweeps), sampler=GaussLegendre(), precision="float64")
+    return Recipe(
+        network,
+        points,
+        optimiser=Solve(steps, sweeps),
+        sampler=GaussLegendre(),
+        precision="float64",
+    )
 
 
 def solved_core(
@@ -115,9 +135,16 @@ def solved_core(
     emphasis: float = 10.0,
 ) -> Recipe:
     """The same with a core: for solutions that are sums of too many products."""
-    network = SPINN(rank=dict(ranks), depth=0, body="mlp", functions=dict(functions), merge="tucker")
+    network = SPINN(
+        rank=dict(ranks), depth=0, body="mlp", functions=dict(functions), merge="tucker"
+    )
     return Recipe(
-        network, dict(points), optimiser=Solve(steps, sweeps), sampler=GaussLegendre(), emphasis=emphasis, precision="float64"
+        network,
+        dict(points),
+        optimiser=Solve(steps, sweeps),
+        sampler=GaussLegendre(),
+        emphasis=emphasis,
+        precision="float64",
     )
 
 
@@ -133,7 +160,14 @@ def all_products(
     weights: Mapping[str, float] | None = None,
 ) -> Recipe:
     """A core with a coefficient for every product of the functions of each axis, which are too many for a matrix."""
-    network = SPINN(rank=dict(functions), depth=0, body="mlp", functions=dict(functions), frequencies=frequencies, merge="tucker")
+    network = SPINN(
+        rank=dict(functions),
+        depth=0,
+        body="mlp",
+        functions=dict(functions),
+        frequencies=frequencies,
+        merge="tucker",
+    )
     optimiser = Solve(steps, sweeps=0, tries=tries, most=0, iterations=iterations)
     return Recipe(
         network,
@@ -158,4 +192,13 @@ def quasi_newton(
 ) -> Recipe:
     """A small network in float64 on a rule of quadrature: Adam to find the valley, then BFGS along its floor."""
     stages, rule = [Adam(5e-3, "cosine"), BFGS(bfgs)], sampler or GaussLegendre()
-    return Recipe(network, points, adam, stages, rule, emphasis=emphasis, weights=weights or {}, precision="float64")
+    return Recipe(
+        network,
+        points,
+        adam,
+        stages,
+        rule,
+        emphasis=emphasis,
+        weights=weights or {},
+        precision="float64",
+    )

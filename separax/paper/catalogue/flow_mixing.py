@@ -44,14 +44,23 @@ def residual(u, x, y):
 def problem(recipe: str = "best", hard: bool = False) -> Problem:
     box = Box(t=(0, 4), x=(-4, 4), y=(-4, 4))
     conditions = [Initial(exact, hard=hard), Dirichlet(exact, hard=hard)]
-    return Problem(box, residual, conditions, reference=exact, name="flow-mixing", equation=EQUATION)
+    return Problem(
+        box, residual, conditions, reference=exact, name="flow-mixing", equation=EQUATION
+    )
 
 
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if name == "paper":
         points = 256 if network.startswith("spinn") else 32
         # of its steps on 256³ points products are the most: TF32 on a GPU, as the paper's code has it, leaves the error where it is
-        return paper_recipe(network, {"dirichlet": 4}, rank=128, points=points, weights={"residual": 10.0}, precision="tf32")
+        return paper_recipe(
+            network,
+            {"dirichlet": 4},
+            rank=128,
+            points=points,
+            weights={"residual": 10.0},
+            precision="tf32",
+        )
     if network.startswith("pinn"):
         return small_pointwise(network)
     return quasi_newton(NETWORKS[network](rank=24, width=24, depth=2), 48, 1_000, 3_000)

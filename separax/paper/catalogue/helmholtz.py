@@ -35,14 +35,23 @@ def residual(u, x, y, z):
 
 def problem(recipe: str = "best") -> Problem:
     box = Box(x=(-1, 1), y=(-1, 1), z=(-1, 1))
-    return Problem(box, residual, [Dirichlet(0, hard=recipe == "best")], reference=exact, name="helmholtz", equation=EQUATION)
+    return Problem(
+        box,
+        residual,
+        [Dirichlet(0, hard=recipe == "best")],
+        reference=exact,
+        name="helmholtz",
+        equation=EQUATION,
+    )
 
 
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if name == "paper":
         return paper_recipe(network, {"dirichlet": 6})
     if network.startswith("pinn"):
-        return Recipe(NETWORKS[network](width=64, depth=4, steepness=4.0), 16, 10_000, Adam(2e-3, "cosine"))
+        return Recipe(
+            NETWORKS[network](width=64, depth=4, steepness=4.0), 16, 10_000, Adam(2e-3, "cosine")
+        )
     # the residual is separable, so quadrature points cost next to nothing; 96 of them leave the features nothing to hide in
     size = NETWORKS[network](rank=8, width=32, depth=3, steepness=4.0)
     return Recipe(size, 96, 30_000, Adam(5e-3, "cosine"), GaussLegendre())

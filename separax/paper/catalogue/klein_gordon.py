@@ -35,7 +35,9 @@ def problem(recipe: str = "best") -> Problem:
     conditions = [Initial(exact), Dirichlet(exact)]
     if recipe == "best":
         conditions.append(Initial(lambda x, y: 2 * x * y, of=lambda u: u.t, name="initial u_t"))
-    return Problem(box, residual, conditions, reference=exact, name="klein-gordon", equation=EQUATION)
+    return Problem(
+        box, residual, conditions, reference=exact, name="klein-gordon", equation=EQUATION
+    )
 
 
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
@@ -46,7 +48,12 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     # the solution oscillates along t and is nearly linear along x and y: quadrature points where they are needed
     points = {"t": 64, "x": 16, "y": 16}
     return Recipe(
-        NETWORKS[network](rank=16, width=64, depth=3), points, 25_000, Adam(5e-3, "cosine"), GaussLegendre(), emphasis=1.0
+        NETWORKS[network](rank=16, width=64, depth=3),
+        points,
+        25_000,
+        Adam(5e-3, "cosine"),
+        GaussLegendre(),
+        emphasis=1.0,
     )
 
 

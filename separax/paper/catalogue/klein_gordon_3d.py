@@ -35,12 +35,19 @@ def problem(recipe: str = "best") -> Problem:
     conditions = [Initial(exact), Dirichlet(exact)]
     if recipe == "best":
         conditions.append(Initial(lambda x, y, z: x * y * z, of=lambda u: u.t, name="initial u_t"))
-    return Problem(box, residual, conditions, reference=exact, name="klein-gordon-3d", equation=EQUATION)
+    return Problem(
+        box, residual, conditions, reference=exact, name="klein-gordon-3d", equation=EQUATION
+    )
 
 
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if name == "paper":
-        return paper_recipe(network, {"dirichlet": 6}, points=64 if network.startswith("spinn") else 16, averaged=True)
+        return paper_recipe(
+            network,
+            {"dirichlet": 6},
+            points=64 if network.startswith("spinn") else 16,
+            averaged=True,
+        )
     if network.startswith("pinn"):
         return small_pointwise(network, points=8)
     # as in 2+1 axes: it oscillates along t and is nearly linear along the others

@@ -37,7 +37,11 @@ def velocity(u, v):
 
 def stream_function(mean):
     """A periodic stream function has no mean flow, which is constant in time and known."""
-    return {"u": lambda psi: mean[0] + psi.y, "v": lambda psi: mean[1] - psi.x, "w": lambda psi: -psi.xx - psi.yy}
+    return {
+        "u": lambda psi: mean[0] + psi.y,
+        "v": lambda psi: mean[1] - psi.x,
+        "w": lambda psi: -psi.xx - psi.yy,
+    }
 
 
 def problem(recipe: str = "best", flow: Flow | None = None, end: float = END) -> Problem:
@@ -52,9 +56,15 @@ def problem(recipe: str = "best", flow: Flow | None = None, end: float = END) ->
         derived = {"w": quantities["w"]}
     else:
         derived = quantities = stream_function(table.mean)
-        fields, residual = ("psi",), lambda psi: {"vorticity": transport(*(of(psi) for of in quantities.values()))}
+        fields, residual = (
+            ("psi",),
+            lambda psi: {"vorticity": transport(*(of(psi) for of in quantities.values()))},
+        )
     values = {"u": table.u, "v": table.v, "w": table.vorticity}
-    conditions = [Initial(values[k], of=of, lattice=lattice, name=f"initial {k}") for k, of in quantities.items()]
+    conditions = [
+        Initial(values[k], of=of, lattice=lattice, name=f"initial {k}")
+        for k, of in quantities.items()
+    ]
     return Problem(
         box,
         residual,
@@ -75,13 +85,30 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         shape = NETWORKS[network](depth=3, scaled=False, **size)
         sampler = Grid(shifts=8, every=100)
         # TF32 on a GPU, which is what JAX does there unless it is told otherwise
-        return Recipe(shape, points, 100_000, Adam(2e-3), sampler, emphasis=1.0, weights=weights, precision="tf32")
+        return Recipe(
+            shape,
+            points,
+            100_000,
+            Adam(2e-3),
+            sampler,
+            emphasis=1.0,
+            weights=weights,
+            precision="tf32",
+        )
     if network.startswith("pinn"):
         return small_pointwise(network, points=20)
     # ω_t is in the hundreds, u and v are of size one: without weights the initial values would count for nothing
     weights = {f"initial {k}": 1_000.0 for k in "uvw"}
     size = NETWORKS[network](rank=96, width=64, depth=2, frequencies=8)
-    return Recipe(size, {"t": 8, "x": 48, "y": 48}, 4_000, Adam(5e-3, "cosine"), Grid(), emphasis=1.0, weights=weights)
+    return Recipe(
+        size,
+        {"t": 8, "x": 48, "y": 48},
+        4_000,
+        Adam(5e-3, "cosine"),
+        Grid(),
+        emphasis=1.0,
+        weights=weights,
+    )
 
 
 def solved(highest: int, powers: int, points: int, steps: int = 3, iterations: int = 60) -> Recipe:

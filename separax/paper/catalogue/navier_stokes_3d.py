@@ -66,14 +66,19 @@ def residual(u, v, w, t, x, y, z):
         one, moved = omega[name], along[name]
         advection = u * one.x + v * one.y + w * one.z
         stretching = omega["wx"] * moved.x + omega["wy"] * moved.y + omega["wz"] * moved.z
-        return one.t + advection - stretching - VISCOSITY * (one.xx + one.yy + one.zz) - source[name]
+        return (
+            one.t + advection - stretching - VISCOSITY * (one.xx + one.yy + one.zz) - source[name]
+        )
 
     return {name: transported(name) for name in omega} | {"continuity": u.x + v.y + w.z}
 
 
 def _given(kind, function, names, operator, name):
     """A condition for each component."""
-    return [kind(lambda t, x, y, z, k=k: function(t, x, y, z)[k], of=operator(k), name=f"{name} {k}") for k in names]
+    return [
+        kind(lambda t, x, y, z, k=k: function(t, x, y, z)[k], of=operator(k), name=f"{name} {k}")
+        for k in names
+    ]
 
 
 def problem(recipe: str = "best") -> Problem:
@@ -108,8 +113,12 @@ def problem(recipe: str = "best") -> Problem:
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if name == "paper":
         size = {"rank": 128, "width": 64} if network.startswith("spinn") else {"width": 128}
-        weights = {"continuity": 100.0} | {f"initial {k}": 10.0 for k in ("u", "v", "w", "wx", "wy", "wz")}
-        if pointwise := network.startswith("pinn"):  # the mean over all faces instead of the sum of six, as everywhere
+        weights = {"continuity": 100.0} | {
+            f"initial {k}": 10.0 for k in ("u", "v", "w", "wx", "wy", "wz")
+        }
+        if pointwise := network.startswith(
+            "pinn"
+        ):  # the mean over all faces instead of the sum of six, as everywhere
             weights |= {f"boundary {k}": 1 / 6 for k in ("wx", "wy", "wz")}
         return Recipe(
             NETWORKS[network](depth=5, scaled=False, **size),
@@ -123,7 +132,12 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         )
     if network.startswith("pinn"):
         return small_pointwise(network, points=10)
-    return quasi_newton(NETWORKS[network](rank=2, width=16, depth=2), {"t": 8, "x": 20, "y": 20, "z": 20}, 1_000, 1_500)
+    return quasi_newton(
+        NETWORKS[network](rank=2, width=16, depth=2),
+        {"t": 8, "x": 20, "y": 20, "z": 20},
+        1_000,
+        1_500,
+    )
 
 
 NAVIER_STOKES_3D = Entry(

@@ -47,7 +47,13 @@ def problem(recipe: str = "best") -> Problem:
     box = Box(x=(-1, 1), y=(-1, 1))
     if recipe == "paper":
         return Problem(
-            box, residual, [Dirichlet(0)], inside=inside, reference=reference, name="poisson-lshape", equation=EQUATION
+            box,
+            residual,
+            [Dirichlet(0)],
+            inside=inside,
+            reference=reference,
+            name="poisson-lshape",
+            equation=EQUATION,
         )
     return Problem(
         box,
@@ -64,12 +70,18 @@ def problem(recipe: str = "best") -> Problem:
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if name == "paper":
         points = 256 if network.startswith("spinn") else 64
-        return paper_recipe(network, {}, rank=128, points=points, steps=5_000, weights={"dirichlet": 1000.0})
+        return paper_recipe(
+            network, {}, rank=128, points=points, steps=5_000, weights={"dirichlet": 1000.0}
+        )
     if network.startswith("pinn"):
         return small_pointwise(network, points=48)
     size = NETWORKS[network](rank=16, width=20, depth=2, steepness=4.0)
-    corner = GaussLegendre(breaks={"x": 0.0, "y": 0.0})  # the rule ends where the L does, and crowds at its corner
-    return quasi_newton(size, 128, 1_000, 3_000, sampler=corner, emphasis=100.0, weights={"balance": 0.1})
+    corner = GaussLegendre(
+        breaks={"x": 0.0, "y": 0.0}
+    )  # the rule ends where the L does, and crowds at its corner
+    return quasi_newton(
+        size, 128, 1_000, 3_000, sampler=corner, emphasis=100.0, weights={"balance": 0.1}
+    )
 
 
 FUNCTIONS = 12  # on each half of an axis
@@ -81,7 +93,14 @@ POISSON_LSHAPE = Entry(
     problem,
     recipe,
     solved=Recipe(
-        SPINN(rank=2 * FUNCTIONS - 1, depth=0, body="mlp", functions=FUNCTIONS, merge="tucker", breaks={"x": 0.0, "y": 0.0}),
+        SPINN(
+            rank=2 * FUNCTIONS - 1,
+            depth=0,
+            body="mlp",
+            functions=FUNCTIONS,
+            merge="tucker",
+            breaks={"x": 0.0, "y": 0.0},
+        ),
         4 * FUNCTIONS,
         optimiser=Solve(3, 1),
         sampler=GaussLegendre(breaks={"x": 0.0, "y": 0.0}),

@@ -35,7 +35,9 @@ def load_flow(path: str | os.PathLike[str], project: bool = False) -> Flow:
     try:
         path = Path(path)
     except TypeError:
-        raise InputError(f"load_flow: path must be the path of a file, got {path!r}: write e.g. load_flow('flow.npz')") from None
+        raise InputError(
+            f"load_flow: path must be the path of a file, got {path!r}: write e.g. load_flow('flow.npz')"
+        ) from None
     try:
         flow = _understood(_read(path), project, notes)
     except InputError as error:
@@ -49,8 +51,14 @@ def _read(path: Path) -> dict[str, Any]:
     """The arrays that are wanted, by name in lower case; None for the others."""
     readers = {".npz": _read_npz, ".mat": _read_mat, ".nc": _read_netcdf}
     if not path.is_file():
-        near = nearest(path.name, (p.name for p in path.parent.iterdir())) if path.parent.is_dir() and not path.exists() else ""
-        raise InputError(f"there is no such file: give the path of one that ends in {listed(readers)}.{near}")
+        near = (
+            nearest(path.name, (p.name for p in path.parent.iterdir()))
+            if path.parent.is_dir() and not path.exists()
+            else ""
+        )
+        raise InputError(
+            f"there is no such file: give the path of one that ends in {listed(readers)}.{near}"
+        )
     if path.suffix.lower() not in readers:
         raise InputError(
             f"what ends in {path.suffix!r} is not read, only {listed(readers)}: write np.savez('flow.npz', u=u, v=v)"
@@ -63,7 +71,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(
             f"it cannot be read ({type(error).__name__}: {error}): give a whole file of the kind it is called"
         ) from error
-    return {name.lower(): found[name] for name in sorted(found)}  # where both are there, u comes after U
+    return {
+        name.lower(): found[name] for name in sorted(found)
+    }  # where both are there, u comes after U
 
 
 def _wanted(name: str) -> bool:
@@ -86,7 +96,10 @@ def _read_mat(path: Path) -> dict[str, Any]:
 def _read_netcdf(path: Path) -> dict[str, Any]:
     with _module("xarray").open_dataset(path, decode_times=False) as file:
         found = {str(name): file[name] for name in file.variables}
-        ordered = {name: a.transpose(..., "x", "y") if {"x", "y"} <= set(a.dims) else a for name, a in found.items()}
+        ordered = {
+            name: a.transpose(..., "x", "y") if {"x", "y"} <= set(a.dims) else a
+            for name, a in found.items()
+        }
         return {name: a.to_numpy() if _wanted(name) else None for name, a in ordered.items()}
 
 
@@ -101,7 +114,9 @@ def _understood(found: Mapping[str, Any], project: bool, notes: list[str]) -> Fl
     vorticity = [name for name in VORTICITY if name in found]
     names = ["u", "v"] if {"u", "v"} <= found.keys() else vorticity[:1]
     if not names:
-        raise InputError(f"it holds {listed(found)}: name the velocities u and v, or the vorticity {' or '.join(VORTICITY)}")
+        raise InputError(
+            f"it holds {listed(found)}: name the velocities u and v, or the vorticity {' or '.join(VORTICITY)}"
+        )
     arrays = {name: _first_instant(name, found[name], notes) for name in names}
     fit(arrays)
     arrays = _on_the_square(arrays, found, notes)
@@ -113,10 +128,16 @@ def _understood(found: Mapping[str, Any], project: bool, notes: list[str]) -> Fl
     if flow.divergence <= DIVERGENCE:
         return flow
     said = f"u and v have a divergence of {flow.divergence:.1e} relative to their gradients, where {DIVERGENCE:.0e} is allowed"
-    if (turned := Flow(flow.u.T, flow.v.T).divergence) <= DIVERGENCE:  # projecting would hide it, and leave another flow
-        raise InputError(f"{said}, but {turned:.1e} with their axes exchanged: they are indexed [y, x]; save u.T and v.T")
+    if (
+        turned := Flow(flow.u.T, flow.v.T).divergence
+    ) <= DIVERGENCE:  # projecting would hide it, and leave another flow
+        raise InputError(
+            f"{said}, but {turned:.1e} with their axes exchanged: they are indexed [y, x]; save u.T and v.T"
+        )
     if not project:
-        raise InputError(f"{said}: write project=True (--project) to take the part without divergence")
+        raise InputError(
+            f"{said}: write project=True (--project) to take the part without divergence"
+        )
     return flow.projected()
 
 
@@ -133,24 +154,37 @@ def _first_instant(name: str, given: Any, notes: list[str]) -> np.ndarray:
     return numbers(name, array)
 
 
-def _on_the_square(arrays: dict[str, np.ndarray], found: Mapping[str, Any], notes: list[str]) -> dict[str, np.ndarray]:
+def _on_the_square(
+    arrays: dict[str, np.ndarray], found: Mapping[str, Any], notes: list[str]
+) -> dict[str, np.ndarray]:
     """The arrays at x_i = 2πi/n and y_j = 2πj/n, from where the file's coordinates, if it has them, say they are."""
     grids = {axis: np.squeeze(numbers(axis, found[axis])) for axis in ("x", "y") if axis in found}
     along = {axis: _varies_along(axis, g) for axis, g in grids.items() if g.ndim == 2}
     exchanged = {number != "xy".index(axis) for axis, number in along.items()}
     if exchanged == {True, False}:
-        raise InputError("x and y vary along the same axis of their arrays: save np.meshgrid(x, y, indexing='ij')")
+        raise InputError(
+            "x and y vary along the same axis of their arrays: save np.meshgrid(x, y, indexing='ij')"
+        )
     if exchanged == {True}:
-        notes.append("x varies along the second axis of its array: the arrays are taken as indexed [y, x]")
+        notes.append(
+            "x varies along the second axis of its array: the arrays are taken as indexed [y, x]"
+        )
         arrays = {name: a.T for name, a in arrays.items()}
-    grids = {axis: np.moveaxis(g, along[axis], 0)[:, 0] if axis in along else g for axis, g in grids.items()}
+    grids = {
+        axis: np.moveaxis(g, along[axis], 0)[:, 0] if axis in along else g
+        for axis, g in grids.items()
+    }
 
     largest = max(np.abs(a).max() for a in arrays.values())
-    apart = max(max(np.abs(a[-1] - a[0]).max(), np.abs(a[:, -1] - a[:, 0]).max()) for a in arrays.values())
+    apart = max(
+        max(np.abs(a[-1] - a[0]).max(), np.abs(a[:, -1] - a[:, 0]).max()) for a in arrays.values()
+    )
     equal, points = apart <= SAME * largest, len(next(iter(arrays.values())))
     repeat = {_repeats(axis, g, points, equal) for axis, g in grids.items()}
     if repeat == {True, False}:
-        raise InputError("one of x and y reaches the end of the period and the other does not: leave the last point out of both")
+        raise InputError(
+            "one of x and y reaches the end of the period and the other does not: leave the last point out of both"
+        )
     without = {name: a[:-1, :-1] for name, a in arrays.items()}
     if not repeat and equal:
         # Values may be equal by symmetry, too; but a point that is there twice leaves a kink, which needs fine waves.
@@ -163,14 +197,20 @@ def _on_the_square(arrays: dict[str, np.ndarray], found: Mapping[str, Any], note
         notes.append("the last row and column are the first ones again: they are left out")
         arrays = without
     starts = [grids[axis][0] if axis in grids else 0.0 for axis in ("x", "y")]
-    return {name: _moved(a, *starts) for name, a in arrays.items()} if np.abs(starts).max() > SAME else arrays
+    return (
+        {name: _moved(a, *starts) for name, a in arrays.items()}
+        if np.abs(starts).max() > SAME
+        else arrays
+    )
 
 
 def _varies_along(name: str, grid: np.ndarray) -> int:
     """The axis along which a coordinate, given at every point of the grid, varies."""
     spread = [np.ptp(grid, axis=axis).max() for axis in (0, 1)]
     if min(spread) > SAME * max(spread):
-        raise InputError(f"{name} varies along both axes of its array: give the flow on a grid with sides along x and y")
+        raise InputError(
+            f"{name} varies along both axes of its array: give the flow on a grid with sides along x and y"
+        )
     return int(np.argmax(spread))
 
 
@@ -209,7 +249,9 @@ def _fine(a: np.ndarray) -> float:
     """How much is in the waves beyond half the highest wavenumber."""
     highest = (len(a) - 1) // 2
     kx, ky = wavenumbers(highest)
-    return float((np.abs(coefficients(a, highest)[np.maximum(np.abs(kx), ky) > highest / 2]) ** 2).sum())
+    return float(
+        (np.abs(coefficients(a, highest)[np.maximum(np.abs(kx), ky) > highest / 2]) ** 2).sum()
+    )
 
 
 def _second_differences(a: np.ndarray, axis: int) -> tuple[float, float]:

@@ -76,7 +76,9 @@ class Flow:
         """The largest |u_x + v_y|, relative to the largest of |u_x|, |u_y|, |v_x| and |v_y|."""
         gradients = self._gradients()
         largest = np.abs(gradients).max()
-        return float(np.abs(gradients[0, 0] + gradients[1, 1]).max() / largest) if largest > 0 else 0.0
+        return (
+            float(np.abs(gradients[0, 0] + gradients[1, 1]).max() / largest) if largest > 0 else 0.0
+        )
 
     def resampled(self, points: int) -> Flow:
         """The same Fourier series on a grid of `points` per axis; what that grid cannot hold is left out."""
@@ -126,14 +128,18 @@ def fit(arrays: Mapping[str, np.ndarray]) -> None:
     """All of one shape, and that a square of enough points."""
     for name, a in arrays.items():
         if a.ndim != 2:
-            raise InputError(f"{name} must be an array (n, n) indexed [x, y], got the shape {a.shape}")
+            raise InputError(
+                f"{name} must be an array (n, n) indexed [x, y], got the shape {a.shape}"
+            )
         if a.shape[0] != a.shape[1]:
             raise InputError(
                 f"{name} must have as many points along x as along y, got {a.shape[0]}×{a.shape[1]}: resample it, e.g. with "
                 f"scipy.signal.resample({name}, {max(a.shape)}, axis={a.shape.index(min(a.shape))})"
             )
         if len(a) < LEAST:
-            raise InputError(f"{name} must have at least {LEAST}×{LEAST} points, got {len(a)}×{len(a)}: give a finer grid")
+            raise InputError(
+                f"{name} must have at least {LEAST}×{LEAST} points, got {len(a)}×{len(a)}: give a finer grid"
+            )
     if len({a.shape for a in arrays.values()}) > 1:
         shapes = " and ".join(f"{name} {a.shape}" for name, a in arrays.items())
         raise InputError(f"u and v must be on the same grid, got {shapes}: resample one of them")
@@ -161,10 +167,14 @@ def random_flow(seed: int = 0, points: int = 128, speed: float = 5.0, peak: int 
     k = np.hypot(kx, ky)
     k[0, 0] = np.inf
     # energy is k² |ψ|², and there are 2πk waves of about the wavenumber k
-    size = np.where(k <= highest, np.exp(-2 * np.log(np.where(k <= highest, k, peak) / peak) ** 2) * k**-2.0, 0)
+    size = np.where(
+        k <= highest, np.exp(-2 * np.log(np.where(k <= highest, k, peak) / peak) ** 2) * k**-2.0, 0
+    )
     real, imaginary = np.random.default_rng(seed).standard_normal((2, *size.shape))
     stream = size * (real + 1j * imaginary)
-    stream[highest + 1 :, 0] = stream[highest:0:-1, 0].conj()  # both are there, and belong to one real wave
+    stream[highest + 1 :, 0] = stream[
+        highest:0:-1, 0
+    ].conj()  # both are there, and belong to one real wave
     series = np.stack([1j * ky * stream, -1j * kx * stream])
     series *= speed / _largest_speed(series)
     return Flow(*values(series, points))
@@ -174,9 +184,13 @@ def _largest_speed(series: np.ndarray) -> float:
     """The maximum of √(u² + v²) over the square, also between the points of a grid."""
     grid = 16 * (series.shape[-1] - 1)
     speeds = np.hypot(*values(series, grid))
-    peaks = (speeds == scipy.ndimage.maximum_filter(speeds, 3, mode="wrap")) & (speeds > 0.98 * speeds.max())
+    peaks = (speeds == scipy.ndimage.maximum_filter(speeds, 3, mode="wrap")) & (
+        speeds > 0.98 * speeds.max()
+    )
     largest = 0.0
-    for x, y in np.argwhere(peaks) * LENGTH / grid:  # the highest one on the grid need not be the highest one
+    for x, y in (
+        np.argwhere(peaks) * LENGTH / grid
+    ):  # the highest one on the grid need not be the highest one
         reach = LENGTH / grid
         while reach > 1e-8:  # the error is of its square
             xs, ys = (c + np.linspace(-reach, reach, 9) for c in (x, y))
@@ -198,7 +212,9 @@ def coefficients(values: np.ndarray, highest: int) -> np.ndarray:
 
 def up_to(highest: int, series: np.ndarray) -> np.ndarray:
     """The coefficients of the waves up to `highest` only."""
-    return np.concatenate([series[..., : highest + 1, : highest + 1], series[..., -highest:, : highest + 1]], axis=-2)
+    return np.concatenate(
+        [series[..., : highest + 1, : highest + 1], series[..., -highest:, : highest + 1]], axis=-2
+    )
 
 
 def values(series: np.ndarray, points: int) -> np.ndarray:
@@ -207,15 +223,21 @@ def values(series: np.ndarray, points: int) -> np.ndarray:
     spectrum = np.zeros((*series.shape[:-2], points, points // 2 + 1), complex)
     spectrum[..., : highest + 1, : highest + 1] = series[..., : highest + 1, :]
     spectrum[..., -highest:, : highest + 1] = series[..., highest + 1 :, :]
-    return np.asarray(scipy.fft.irfft2(spectrum, s=(points, points), norm="forward", overwrite_x=True))
+    return np.asarray(
+        scipy.fft.irfft2(spectrum, s=(points, points), norm="forward", overwrite_x=True)
+    )
 
 
 def on_lattice(series: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The series at every pair of the points x and y: (…, len(x), len(y))."""
     kx, ky = wavenumbers(series.shape[-1] - 1)
-    waves = np.where(ky > 0, 2, 1) * np.exp(1j * y[:, None] * ky)  # twice, for the conjugate half that is left out
+    waves = np.where(ky > 0, 2, 1) * np.exp(
+        1j * y[:, None] * ky
+    )  # twice, for the conjugate half that is left out
     # one large product each, not one per leading index: those would wait for threads on a busy machine
-    found = np.tensordot(np.tensordot(series, waves, (-1, 1)), np.exp(1j * x[:, None] * kx[:, 0]), (-2, 1))
+    found = np.tensordot(
+        np.tensordot(series, waves, (-1, 1)), np.exp(1j * x[:, None] * kx[:, 0]), (-2, 1)
+    )
     return np.real(np.swapaxes(found, -1, -2))
 
 

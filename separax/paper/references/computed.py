@@ -43,7 +43,9 @@ def folder() -> Path:
     return Path(base) / "separax"
 
 
-def cached(name: str, settings: Mapping[str, Any], compute: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def cached(
+    name: str, settings: Mapping[str, Any], compute: Callable[[], Mapping[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
     """The arrays `compute()` returns, from the cache if they were computed before.
 
     Arguments:
@@ -55,19 +57,25 @@ def cached(name: str, settings: Mapping[str, Any], compute: Callable[[], Mapping
     try:
         path = folder() / f"{name}-{hashlib.sha256(key).hexdigest()[:12]}.npz"
     except (OSError, RuntimeError) as error:  # no home folder
-        _say(f"{name}: there is no cache folder ({error}), so it is computed every time: set SEPARAX_CACHE to one")
+        _say(
+            f"{name}: there is no cache folder ({error}), so it is computed every time: set SEPARAX_CACHE to one"
+        )
         return _computed(name, compute)
     try:
         if (found := _read(path, key)) is not None:
             return found
     except Exception as error:  # a damaged file can fail in any way: in zip, in zlib, in NumPy's header, for memory
-        _say(f"{path} is damaged or cannot be read ({type(error).__name__}: {error}): computed again")
+        _say(
+            f"{path} is damaged or cannot be read ({type(error).__name__}: {error}): computed again"
+        )
     arrays = _computed(name, compute)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path, _packed(arrays, key))
     except OSError as error:
-        _say(f"{path} cannot be written ({error.strerror or error}), so it is computed every time: set SEPARAX_CACHE to a folder")
+        _say(
+            f"{path} cannot be written ({error.strerror or error}), so it is computed every time: set SEPARAX_CACHE to a folder"
+        )
     return arrays
 
 
@@ -75,7 +83,9 @@ def _key(name: str, settings: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps([name, dict(settings)], sort_keys=True).encode()
     except TypeError as error:
-        raise InputError(f"cached: settings must be plain numbers and words, got {settings!r} ({error})") from None
+        raise InputError(
+            f"cached: settings must be plain numbers and words, got {settings!r} ({error})"
+        ) from None
 
 
 def _computed(name: str, compute: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -133,10 +143,15 @@ class Computed:
 
     lazy = True  # a problem that is given this as its reference does not call it to check it
 
-    def __init__(self, name: str, coordinates: Sequence[str], make: Callable[[], Callable[..., np.ndarray]]):
+    def __init__(
+        self, name: str, coordinates: Sequence[str], make: Callable[[], Callable[..., np.ndarray]]
+    ):
         self.name, self.coordinates = name, tuple(coordinates)
         self.__signature__ = inspect.Signature(
-            [inspect.Parameter(c, inspect.Parameter.POSITIONAL_OR_KEYWORD) for c in self.coordinates]
+            [
+                inspect.Parameter(c, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                for c in self.coordinates
+            ]
         )
         self._make, self._lock = make, threading.Lock()
         self._function: Callable[..., np.ndarray] | None = None
@@ -152,17 +167,27 @@ class Computed:
         try:
             given = self.__signature__.bind(*arguments, **coordinates).args
         except TypeError as error:
-            raise InputError(f"{self.name}: {error}: give one array per coordinate, {listed(self.coordinates)}") from None
-        floats = [c.dtype for c in given if hasattr(c, "dtype") and jnp.issubdtype(c.dtype, jnp.floating)]
+            raise InputError(
+                f"{self.name}: {error}: give one array per coordinate, {listed(self.coordinates)}"
+            ) from None
+        floats = [
+            c.dtype for c in given if hasattr(c, "dtype") and jnp.issubdtype(c.dtype, jnp.floating)
+        ]
         dtype = np.result_type(*floats) if floats else np.dtype(float)
         if any(isinstance(c, Tracer) for c in given):
             dtype = jax.dtypes.canonicalize_dtype(dtype)
-            shape = jax.ShapeDtypeStruct(jnp.broadcast_shapes(*(jnp.shape(c) for c in given)), dtype)
-            return jax.pure_callback(lambda *c: self._values(c, dtype), shape, *given, vmap_method="expand_dims")
+            shape = jax.ShapeDtypeStruct(
+                jnp.broadcast_shapes(*(jnp.shape(c) for c in given)), dtype
+            )
+            return jax.pure_callback(
+                lambda *c: self._values(c, dtype), shape, *given, vmap_method="expand_dims"
+            )
         values = self._values(given, dtype)
         if not any(isinstance(c, jax.Array) for c in given):
             return values
-        with jax.enable_x64(True):  # or float64 coordinates would come back as float32 outside of it
+        with jax.enable_x64(
+            True
+        ):  # or float64 coordinates would come back as float32 outside of it
             return jnp.asarray(values)
 
     def _values(self, coordinates: Sequence[Any], dtype: Any) -> np.ndarray:
@@ -171,7 +196,9 @@ class Computed:
             shape = np.broadcast_shapes(*(a.shape for a in arrays))
         except ValueError:
             shapes = ", ".join(f"{c} {a.shape}" for c, a in zip(self.coordinates, arrays))
-            raise InputError(f"{self.name}: arrays that do not broadcast, {shapes}: give shapes that do") from None
+            raise InputError(
+                f"{self.name}: arrays that do not broadcast, {shapes}: give shapes that do"
+            ) from None
         return np.broadcast_to(np.asarray(self.function()(*arrays)), shape).astype(dtype)
 
     def __repr__(self) -> str:
@@ -231,20 +258,25 @@ class Table:
         if order is None:
             return self._at([np.broadcast_to(c, shape).ravel() for c in coordinates]).reshape(shape)
         found = self.values
-        for axis, c in zip(self.axes, coordinates):  # each product moves its axis to the end, so the order is kept
+        for axis, c in zip(
+            self.axes, coordinates
+        ):  # each product moves its axis to the end, so the order is kept
             found = np.tensordot(found, axis.matrix(c.ravel()), (0, 1))
         return found.transpose(order).reshape(shape)
 
     def _at(self, points: Sequence[np.ndarray]) -> np.ndarray:
         block = max(1, CHUNK // int(np.prod([a.stencil for a in self.axes])))
-        parts = [self._near([p[i : i + block] for p in points]) for i in range(0, len(points[0]), block)]
+        parts = [
+            self._near([p[i : i + block] for p in points]) for i in range(0, len(points[0]), block)
+        ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def _near(self, points: Sequence[np.ndarray]) -> np.ndarray:
         dimension = len(self.axes)
         found = [axis.weights(p) for axis, p in zip(self.axes, points)]
         places = tuple(
-            p.reshape(len(p), *(p.shape[1] if i == j else 1 for j in range(dimension))) for i, (p, _) in enumerate(found)
+            p.reshape(len(p), *(p.shape[1] if i == j else 1 for j in range(dimension)))
+            for i, (p, _) in enumerate(found)
         )
         values = self.values[places]
         for _, weights in reversed(found):

@@ -44,7 +44,9 @@ def initial(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def chebyshev(intervals: int) -> tuple[np.ndarray, np.ndarray]:
     """The Chebyshev points of [-1, 1], and the matrix that differentiates the polynomial through values at them."""
     k = np.arange(intervals + 1)
-    x = np.sin(np.pi * (2 * k - intervals) / (2 * intervals))  # = -cos(πk/n), symmetric to the last digit
+    x = np.sin(
+        np.pi * (2 * k - intervals) / (2 * intervals)
+    )  # = -cos(πk/n), symmetric to the last digit
     c = np.where((k == 0) | (k == intervals), 2.0, 1.0) * (-1.0) ** k
     matrix = np.outer(c, 1 / c) / (x[:, None] - x + np.eye(len(x)))
     return x, matrix - np.diag(matrix.sum(axis=1))
@@ -75,7 +77,9 @@ def solve(
     blocks = [slice(i, i + height) for i in range(0, resolution - 1, height)]
 
     def rate(u: np.ndarray) -> np.ndarray:
-        w = u * np.abs(u)  # keeps diffusing where rounding made u negative; u² would sharpen instead
+        w = u * np.abs(
+            u
+        )  # keeps diffusing where rounding made u negative; u² would sharpen instead
         along_x, along_y = np.empty(inner), np.empty(inner)
         for rows in blocks:
             np.matmul(w.T[rows], laplace, out=along_x[rows])
@@ -87,16 +91,22 @@ def solve(
     u[0, 1:-1, 1:-1] = initial(x[1:-1, None], x[None, 1:-1])
     step = 1e-7
     for i in range(instants):
-        u[i + 1, 1:-1, 1:-1], step = integrate(rate, u[i, 1:-1, 1:-1], t[i + 1] - t[i], step, tolerance, tolerance / 10)
+        u[i + 1, 1:-1, 1:-1], step = integrate(
+            rate, u[i, 1:-1, 1:-1], t[i + 1] - t[i], step, tolerance, tolerance / 10
+        )
     return {"t": t, "x": x, "u": u}
 
 
 def interpolated(
-    solution: dict[str, np.ndarray], initial: Callable[[np.ndarray, np.ndarray], np.ndarray] = initial
+    solution: dict[str, np.ndarray],
+    initial: Callable[[np.ndarray, np.ndarray], np.ndarray] = initial,
 ) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
     """What `solve` returned as a function of t, x and y; at t = 0 it is `initial`, also on the boundary."""
     across = Axis(solution["x"], STENCIL)
-    table = Table((Axis(np.cbrt(solution["t"]), STENCIL), across, across), solution["u"] * np.abs(solution["u"]))
+    table = Table(
+        (Axis(np.cbrt(solution["t"]), STENCIL), across, across),
+        solution["u"] * np.abs(solution["u"]),
+    )
 
     def u(t: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         w = table(np.cbrt(t), x, y)
@@ -107,7 +117,9 @@ def interpolated(
 
 def _make() -> Callable[..., np.ndarray]:
     settings = {"resolution": 160, "instants": 32, "tolerance": 1e-8}
-    return interpolated(cached("diffusion", {**settings, "version": VERSION}, lambda: solve(**settings)))
+    return interpolated(
+        cached("diffusion", {**settings, "version": VERSION}, lambda: solve(**settings))
+    )
 
 
 reference = Computed("diffusion", ("t", "x", "y"), _make)

@@ -28,8 +28,17 @@ from ...core import whole
 from .computed import Computed
 
 CORNERS = (0, 1j, -1 + 1j, -1 - 1j, 1 - 1j, 1)  # around Ω, from the one with ω = 3π/2
-STARTS = (np.pi, -np.pi / 2, 0, np.pi / 2, np.pi)  # at the other five: the direction of the edge at which φ = 0
-CENTRE, RADIUS = -0.25 - 0.25j, 1.3  # powers of (z - centre)/radius stay near one on Ω, so that the fit is well-conditioned
+STARTS = (
+    np.pi,
+    -np.pi / 2,
+    0,
+    np.pi / 2,
+    np.pi,
+)  # at the other five: the direction of the edge at which φ = 0
+CENTRE, RADIUS = (
+    -0.25 - 0.25j,
+    1.3,
+)  # powers of (z - centre)/radius stay near one on Ω, so that the fit is well-conditioned
 
 
 def _polar(z: np.ndarray, start: float, angle: float) -> tuple[np.ndarray, np.ndarray]:
@@ -74,11 +83,15 @@ def solve(singular: int = 20, degree: int = 40) -> dict[str, np.ndarray]:
         degree: the degree of q.
     """
     singular, degree = whole("singular", singular, 0), whole("degree", degree, 0)
-    powers = np.array([k for k in range(1, singular + 1) if k % 3], int)  # ζ³ is z² but for a factor, and q has that
+    powers = np.array(
+        [k for k in range(1, singular + 1) if k % 3], int
+    )  # ζ³ is z² but for a factor, and q has that
     z = boundary(150)
     zeta, scaled = _variables(z)
     of_q = scaled[:, None] ** np.arange(degree + 1)
-    columns = np.concatenate([np.imag(zeta[:, None] ** powers), of_q.real, -of_q.imag[:, 1:]], axis=1)
+    columns = np.concatenate(
+        [np.imag(zeta[:, None] ** powers), of_q.real, -of_q.imag[:, 1:]], axis=1
+    )
     size = np.abs(columns).max(axis=0)
     found = np.linalg.lstsq(columns / size, -_particular(z), rcond=1e-15)[0] / size
     of_p, real, imaginary = np.split(found, [len(powers), len(powers) + degree + 1])
@@ -91,7 +104,11 @@ def solve(singular: int = 20, degree: int = 40) -> dict[str, np.ndarray]:
 def _value(solution: dict[str, np.ndarray], z: np.ndarray) -> np.ndarray:
     zeta, scaled = _variables(z)
     polynomial = np.polynomial.polynomial.polyval
-    return _particular(z) + polynomial(zeta, solution["singular"]).imag + polynomial(scaled, solution["regular"]).real
+    return (
+        _particular(z)
+        + polynomial(zeta, solution["singular"]).imag
+        + polynomial(scaled, solution["regular"]).real
+    )
 
 
 def expanded(solution: dict[str, np.ndarray]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

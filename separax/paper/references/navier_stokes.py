@@ -29,15 +29,32 @@ from typing import Any
 import numpy as np
 
 from ...core import InputError, finite, whole
-from ..flows.flow import DIVERGENCE, LEAST, LENGTH, Flow, coefficients, on_lattice, up_to, values, velocity_symbols, wavenumbers
+from ..flows.flow import (
+    DIVERGENCE,
+    LEAST,
+    LENGTH,
+    Flow,
+    coefficients,
+    on_lattice,
+    up_to,
+    values,
+    velocity_symbols,
+    wavenumbers,
+)
 from .computed import Axis, Computed, Table, cached, lattice_order
 
 VISCOSITY = 0.01
 RESOLUTION = 384  # points per axis of `reference`, or more where the initial arrays need them
-STATED_ERROR = {"u": 1e-7, "v": 1e-7, "w": 5e-7}  # relative L2 over the box, of `reference` from `random_flow()`
+STATED_ERROR = {
+    "u": 1e-7,
+    "v": 1e-7,
+    "w": 5e-7,
+}  # relative L2 over the box, of `reference` from `random_flow()`
 COURANT = 1.0  # cells of the grid that the fluid may cross in one time step of `reference`
 APART = 2.0  # cells that it may cross between two instants of `reference`
-STENCIL = 10  # instants each interpolated value draws on, and points per axis where they are scattered
+STENCIL = (
+    10  # instants each interpolated value draws on, and points per axis where they are scattered
+)
 TAIL = 1e-4  # relative: how much the finest waves of `reference` may hold without a word
 VERSION = 1  # of the solver: another number, and what is in the cache is computed again
 
@@ -66,15 +83,21 @@ def solve(
     resolution = whole("resolution", flow.points if resolution is None else resolution, LEAST)
     points = whole("points", resolution if points is None else points, LEAST)
     series = march(flow, times, viscosity, resolution, finite("courant", courant, positive=True))
-    fields = {name: symbol * series for name, symbol in zip("uv", velocity_symbols(series.shape[-1] - 1))} | {"w": series}
+    fields = {
+        name: symbol * series for name, symbol in zip("uv", velocity_symbols(series.shape[-1] - 1))
+    } | {"w": series}
     for name, mean in zip("uv", flow.mean):
         fields[name][:, 0, 0] = mean
-    held = min(series.shape[-1], (points + 1) // 2) - 1  # what a coarser grid cannot hold is left out
+    held = (
+        min(series.shape[-1], (points + 1) // 2) - 1
+    )  # what a coarser grid cannot hold is left out
     found = {name: values(up_to(held, field), points) for name, field in fields.items()}
     return {"t": times, "x": LENGTH * np.arange(points) / points, **found}
 
 
-def march(flow: Flow, times: np.ndarray, viscosity: float, resolution: int, courant: float) -> np.ndarray:
+def march(
+    flow: Flow, times: np.ndarray, viscosity: float, resolution: int, courant: float
+) -> np.ndarray:
     """The Fourier coefficients of the vorticity at the instants, as `coefficients` orders them."""
     highest = (resolution - 1) // 3
     kx, ky = wavenumbers(highest)
@@ -99,7 +122,10 @@ def march(flow: Flow, times: np.ndarray, viscosity: float, resolution: int, cour
             second, _ = bent(half * (w + step / 2 * first))
             third, _ = bent(half * w + step / 2 * second)
             fourth, _ = bent(half * (half * w + step * third))
-            w = half * (half * (w + step / 6 * first) + step / 3 * (second + third)) + step / 6 * fourth
+            w = (
+                half * (half * (w + step / 6 * first) + step / 3 * (second + third))
+                + step / 6 * fourth
+            )
             t = until if steps == 1 else t + step
         found.append(w)
     return np.stack(found)
@@ -112,7 +138,9 @@ def _checked(u0: Any, v0: Any, viscosity: Any) -> tuple[Flow, float]:
         raise InputError(f"u0 and v0: {error}") from None
     viscosity = finite("viscosity", viscosity)
     if viscosity < 0:
-        raise InputError(f"viscosity must be zero or more, got {viscosity!r}: write viscosity={-viscosity!r}")
+        raise InputError(
+            f"viscosity must be zero or more, got {viscosity!r}: write viscosity={-viscosity!r}"
+        )
     if flow.divergence > DIVERGENCE:
         raise InputError(
             f"u0 and v0 have a divergence of {flow.divergence:.1e} relative to their gradients: write flow = Flow(u0, v0).projected(), and give flow.u and flow.v"
@@ -172,10 +200,14 @@ class Between:
         return Table((axis, axis), np.pad(grid, (STENCIL, STENCIL + 1), mode="wrap"))
 
 
-def interpolated(times: np.ndarray, vorticity: np.ndarray, mean: Sequence[float]) -> dict[str, Between]:
+def interpolated(
+    times: np.ndarray, vorticity: np.ndarray, mean: Sequence[float]
+) -> dict[str, Between]:
     """What `march` returned as functions of t, x and y, periodic in x and y: u, v and the vorticity w."""
     time, symbols = Axis(times, STENCIL), velocity_symbols(vorticity.shape[-1] - 1)
-    velocities = {name: Between(time, vorticity, symbol, m) for name, symbol, m in zip("uv", symbols, mean)}
+    velocities = {
+        name: Between(time, vorticity, symbol, m) for name, symbol, m in zip("uv", symbols, mean)
+    }
     return velocities | {"w": Between(time, vorticity, 1.0, 0.0)}
 
 
@@ -192,7 +224,11 @@ def reference(
     """
     flow, viscosity = _checked(u0, v0, viscosity)
     end = finite("end", end, positive=True)
-    resolution = whole("resolution", max(RESOLUTION, 3 * flow.points // 2) if resolution is None else resolution, LEAST)
+    resolution = whole(
+        "resolution",
+        max(RESOLUTION, 3 * flow.points // 2) if resolution is None else resolution,
+        LEAST,
+    )
     lock, made = threading.Lock(), {}
 
     def fields() -> dict[str, Between]:
@@ -204,16 +240,29 @@ def reference(
     def of(name: str) -> Callable[[], Between]:
         return lambda: fields()[name]
 
-    return {name: Computed(f"navier-stokes {name}", ("t", "x", "y"), of(name)) for name in ("u", "v", "w")}
+    return {
+        name: Computed(f"navier-stokes {name}", ("t", "x", "y"), of(name))
+        for name in ("u", "v", "w")
+    }
 
 
 def _made(flow: Flow, viscosity: float, end: float, resolution: int) -> dict[str, Between]:
     initial = hashlib.sha256(flow.u.tobytes() + flow.v.tobytes()).hexdigest()
-    settings = {"viscosity": viscosity, "end": end, "resolution": resolution, "courant": COURANT, "apart": APART}
+    settings = {
+        "viscosity": viscosity,
+        "end": end,
+        "resolution": resolution,
+        "courant": COURANT,
+        "apart": APART,
+    }
 
     def compute() -> dict[str, np.ndarray]:
-        times = np.linspace(0, end, 1 + max(STENCIL, math.ceil(end * _rate(flow, viscosity, resolution))))
-        times = np.sort(np.r_[times, times[1:STENCIL:2] / 2])  # closer at the start, where no earlier ones help
+        times = np.linspace(
+            0, end, 1 + max(STENCIL, math.ceil(end * _rate(flow, viscosity, resolution)))
+        )
+        times = np.sort(
+            np.r_[times, times[1:STENCIL:2] / 2]
+        )  # closer at the start, where no earlier ones help
         return {"t": times, "vorticity": march(flow, times, viscosity, resolution, COURANT)}
 
     found = cached("navier-stokes", {"initial": initial, **settings, "version": VERSION}, compute)
@@ -243,7 +292,9 @@ def finest(vorticity: np.ndarray) -> float:
     return float(np.sqrt(squares[:, edge].sum(axis=1) / np.where(whole > 0, whole, 1)).max())
 
 
-STAGES = np.zeros((7, 7))  # row i: what stage i + 1 is evaluated at; the last row is the step itself
+STAGES = np.zeros(
+    (7, 7)
+)  # row i: what stage i + 1 is evaluated at; the last row is the step itself
 STAGES[1, :1] = 1 / 5
 STAGES[2, :2] = 3 / 40, 9 / 40
 STAGES[3, :3] = 44 / 45, -56 / 15, 32 / 9
@@ -255,7 +306,12 @@ ESTIMATE = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 
 
 
 def integrate(
-    rate: Callable[[np.ndarray], np.ndarray], u: np.ndarray, duration: float, step: float, relative: float, absolute: float
+    rate: Callable[[np.ndarray], np.ndarray],
+    u: np.ndarray,
+    duration: float,
+    step: float,
+    relative: float,
+    absolute: float,
 ) -> tuple[np.ndarray, float]:
     """u after `duration`, and the step it would go on with.
 
@@ -266,7 +322,9 @@ def integrate(
     """
     passed, rates = 0.0, np.empty((7, *u.shape))
     rates[0] = rate(u)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # of steps that are tried and taken back
+    with np.errstate(
+        over="ignore", invalid="ignore", divide="ignore"
+    ):  # of steps that are tried and taken back
         while (left := duration - passed) > 1e-14 * duration:
             taken, after = min(step, left), u
             for stage in range(1, 7):
@@ -280,7 +338,11 @@ def integrate(
                 step = next_step
             else:
                 u, passed, rates[0] = after, passed + taken, rates[6]
-                step = next_step if taken == step else max(step, next_step)  # one cut short says little about the next
+                step = (
+                    next_step if taken == step else max(step, next_step)
+                )  # one cut short says little about the next
             if step < 1e-14 * duration:
-                raise ArithmeticError(f"Runge-Kutta: no step is short enough, {passed} into {duration}")
+                raise ArithmeticError(
+                    f"Runge-Kutta: no step is short enough, {passed} into {duration}"
+                )
     return u, step

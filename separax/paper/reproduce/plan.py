@@ -16,14 +16,14 @@ from ...networks import NETWORKS, SPINN
 from ...recipe import LBFGS, Adam, Causal, Recipe
 from ..catalogue import CATALOGUE
 
-CAUSAL = (
-    "causal-pinn"  # the paper's name for pinn-mod with causal weights; run only if it is asked for (see the notice in `causal`)
-)
+CAUSAL = "causal-pinn"  # the paper's name for pinn-mod with causal weights; run only if it is asked for (see the notice in `causal`)
 RANKED = ("spinn", "spinn-mod")  # the networks of a study of ranks
 BASELINES = ("timed", "smallest", "all")
 BASELINE_SEEDS = 3
 # where the paper's code spreads a number of points differently along the axes than its cube root
-LATTICES = {"navier-stokes": {64: {"t": 16, "x": 128, "y": 128}, 128: {"t": 32, "x": 256, "y": 256}}}
+LATTICES = {
+    "navier-stokes": {64: {"t": 16, "x": 128, "y": 128}, 128: {"t": 32, "x": 256, "y": 256}}
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,9 @@ class Job:
         if self.steps is not None:
             changes["steps"] = self.steps
         if self.rank is not None:
-            assert isinstance(recipe.network, SPINN)  # `plan` gives ranks to separable networks alone
+            assert isinstance(
+                recipe.network, SPINN
+            )  # `plan` gives ranks to separable networks alone
             changes["network"] = dataclasses.replace(recipe.network, rank=self.rank)
         if self.network.endswith(TUNED):
             assert isinstance(recipe.optimiser, Adam)
@@ -96,26 +98,52 @@ def plan(
     if seeds is not None:
         whole("seeds", seeds)
     if ranks and networks and not set(networks) & set(RANKED):
-        raise InputError(f"ranks: {listed(networks)} has none to choose: write networks={','.join(RANKED)}, or leave ranks out")
+        raise InputError(
+            f"ranks: {listed(networks)} has none to choose: write networks={','.join(RANKED)}, or leave ranks out"
+        )
     jobs: list[Job] = []
     for name in dict.fromkeys(problems or CATALOGUE):
-        rows = [row for row in published() if row.problem == name and row.network in (networks or known)]
+        rows = [
+            row for row in published() if row.problem == name and row.network in (networks or known)
+        ]
         for network in dict.fromkeys(row.network for row in rows):
-            sizes = _sizes(name, network, [row for row in rows if row.network == network], points, network in networks)
+            sizes = _sizes(
+                name,
+                network,
+                [row for row in rows if row.network == network],
+                points,
+                network in networks,
+            )
             baseline = pointwise(network)
             chosen = seeds or (BASELINE_SEEDS if baseline else seeds_of(name))
             for size in sizes:
-                train = not baseline or baselines == "all" or (baselines == "smallest" and size == min(sizes))
-                job = Job(name, network, size, tuple(range(first_seed, first_seed + chosen)), steps, None, train)
+                train = (
+                    not baseline
+                    or baselines == "all"
+                    or (baselines == "smallest" and size == min(sizes))
+                )
+                job = Job(
+                    name,
+                    network,
+                    size,
+                    tuple(range(first_seed, first_seed + chosen)),
+                    steps,
+                    None,
+                    train,
+                )
                 jobs += [job] if not ranks else _with_ranks(job, ranks)
     if not jobs:
         asked = listed([*problems, *networks, *map(str, points)])
-        raise InputError(f"reproduce: the paper has no row for {asked}: `separax reproduce --show` lists those it has")
+        raise InputError(
+            f"reproduce: the paper has no row for {asked}: `separax reproduce --show` lists those it has"
+        )
     # small rows first, baselines last; rows of one network and size share much of what a compiler has to try out
     return sorted(jobs, key=lambda job: (pointwise(job.network), job.points, job.network))
 
 
-def _sizes(problem: str, network: str, rows: Iterable[Published], points: Sequence[int], named: bool) -> list[int]:
+def _sizes(
+    problem: str, network: str, rows: Iterable[Published], points: Sequence[int], named: bool
+) -> list[int]:
     """The published sizes, or those asked for: all of them for a network that is named."""
     usual = PUBLISHED_POINTS.get(problem, {}).get(network)
     found = {n for row in rows if (n := _per_axis(row) or usual) is not None}
@@ -133,25 +161,42 @@ def _per_axis(row: Published) -> int | None:
 def _with_ranks(job: Job, ranks: Sequence[int]) -> list[Job]:
     if job.network not in RANKED:
         return []
-    return [dataclasses.replace(job, rank=rank) for rank in sorted({whole("ranks", rank) for rank in ranks})]
+    return [
+        dataclasses.replace(job, rank=rank)
+        for rank in sorted({whole("ranks", rank) for rank in ranks})
+    ]
 
 
-def left_out(jobs: Sequence[Job], problems: Sequence[str], networks: Sequence[str], points: Sequence[int]) -> list[str]:
+def left_out(
+    jobs: Sequence[Job], problems: Sequence[str], networks: Sequence[str], points: Sequence[int]
+) -> list[str]:
     """What was asked for and is in no job, in words."""
     planned = {(job.problem, job.network) for job in jobs}
     if problems:
-        found = [f"{n} of {p}" for p in dict.fromkeys(problems) for n in dict.fromkeys(networks) if (p, n) not in planned]
+        found = [
+            f"{n} of {p}"
+            for p in dict.fromkeys(problems)
+            for n in dict.fromkeys(networks)
+            if (p, n) not in planned
+        ]
     else:
         found = [n for n in dict.fromkeys(networks) if n not in {network for _, network in planned}]
-    return found + [f"{n} points" for n in dict.fromkeys(points) if n not in {job.points for job in jobs}]
+    return found + [
+        f"{n} points" for n in dict.fromkeys(points) if n not in {job.points for job in jobs}
+    ]
 
 
 DEVICE = "NVIDIA RTX 3090"  # all published times and memory
 SEEDS = {"navier-stokes": 3, "navier-stokes-3d": 5}  # seven elsewhere
-STEPS = {"navier-stokes": 100_000, "poisson-lshape": 5_000}  # 50,000 elsewhere; of diffusion-5d that is not stated
+STEPS = {
+    "navier-stokes": 100_000,
+    "poisson-lshape": 5_000,
+}  # 50,000 elsewhere; of diffusion-5d that is not stated
 TUNED = "+lbfgs"  # what a network's name ends in where L-BFGS follows Adam
 LBFGS_STEPS = 1_000  # the paper says "a single outer loop", and not how many steps that is
-PUBLISHED_POINTS = {"poisson-lshape": {"spinn-mod": 256, "pinn-mod": 64}}  # where the paper's table does not say
+PUBLISHED_POINTS = {
+    "poisson-lshape": {"spinn-mod": 256, "pinn-mod": 64}
+}  # where the paper's table does not say
 # rows that are of another problem than the one that is stated: no ratio is made of them, or one that says so
 OTHER_EQUATION = {"poisson-lshape": "the published figure is of -Δu + u = 1"}
 DOUBTED = {"klein-gordon-3d": "the published figure may be of cos 2t"}
@@ -224,7 +269,9 @@ def steps_of(problem: str, network: str) -> int:
     return STEPS.get(problem, 50_000) + (LBFGS_STEPS if network.endswith(TUNED) else 0)
 
 
-def published(problem: str | None = None, network: str | None = None, points: int | None = None) -> list[Published]:
+def published(
+    problem: str | None = None, network: str | None = None, points: int | None = None
+) -> list[Published]:
     """The published rows, in the paper's order: all of them, or those of a problem, a network, a number of points per axis."""
     rows = _rows()
     if problem is not None:
@@ -232,7 +279,11 @@ def published(problem: str | None = None, network: str | None = None, points: in
     if network is not None:
         one_of("network", network, dict.fromkeys(row.network for row in rows))
     return [
-        row for row in rows if problem in (None, row.problem) and network in (None, row.network) and points in (None, row.points)
+        row
+        for row in rows
+        if problem in (None, row.problem)
+        and network in (None, row.network)
+        and points in (None, row.points)
     ]
 
 
@@ -248,7 +299,9 @@ def _row(cells: dict[str, str]) -> Published:
 
     points, minutes = cells["points_per_axis"], cells["total_minutes"]
     total = points.removesuffix(" total") if points.endswith(" total") else None  # "2^15 total"
-    window = minutes.removesuffix(" per window") if minutes.endswith(" per window") else None  # "9 per window"
+    window = (
+        minutes.removesuffix(" per window") if minutes.endswith(" per window") else None
+    )  # "9 per window"
     base, power = map(int, total.split("^")) if total else (0, 0)
     return Published(
         problem=cells["problem"],

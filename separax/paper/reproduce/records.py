@@ -50,7 +50,9 @@ def write_record(path: str | os.PathLike[str], record: Mapping[str, Any]) -> Pat
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path, (json.dumps(sealed, indent=1) + "\n").encode())
     except OSError as error:
-        raise InputError(f"out: cannot write {path} ({error.strerror}): choose another folder") from error
+        raise InputError(
+            f"out: cannot write {path} ({error.strerror}): choose another folder"
+        ) from error
     return path
 
 
@@ -71,7 +73,9 @@ def collect(folder: str | os.PathLike[str]) -> tuple[list[Record], list[tuple[Pa
     """All records under `folder`, by problem, network and points; and the damaged ones, which are in no average."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"records: {folder} is not a folder: name the one that the rows were written to")
+        raise InputError(
+            f"records: {folder} is not a folder: name the one that the rows were written to"
+        )
     records, damaged = [], []
     for path in sorted(folder.glob("*/*.json")):
         try:
@@ -86,7 +90,9 @@ def reach(record: Record) -> tuple[int, int, int]:
     return -STATUSES.index(record["status"]), record["steps"], len(record["seeds"])
 
 
-def furthest(records: Iterable[Record], key: Callable[[Record], Any] = lambda r: r["points"]) -> list[Record]:
+def furthest(
+    records: Iterable[Record], key: Callable[[Record], Any] = lambda r: r["points"]
+) -> list[Record]:
     """One record for every `key`, in its order: the one that reaches furthest, then the latest."""
     kept: dict[Any, Record] = {}
     for record in sorted(records, key=lambda r: (reach(r), r["environment"]["time"])):
@@ -112,7 +118,9 @@ def wrong(record: Any) -> str | None:
         if record[name] is not None and len(record[name]) != len(record["seeds"]):
             return f"{name} has {len(record[name])} values for {len(record['seeds'])} seeds"
     return (
-        _wrong_status(record) or _wrong_curve(record["curve"], len(record["seeds"])) or _wrong_environment(record["environment"])
+        _wrong_status(record)
+        or _wrong_curve(record["curve"], len(record["seeds"]))
+        or _wrong_environment(record["environment"])
     )
 
 
@@ -122,7 +130,9 @@ def misplaced(path: Path, record: Mapping[str, Any]) -> str | None:
         return f"is about the problem {record['problem']!r}, but lies in a folder of another name"
     rest = path.stem.removeprefix(record["network"])
     longer = [n for n in {row.network for row in published()} if len(n) > len(record["network"])]
-    known = any(re.match(re.escape(n) + r"(-|$)", path.stem) for n in longer)  # spinn-mod-64 is not of spinn
+    known = any(
+        re.match(re.escape(n) + r"(-|$)", path.stem) for n in longer
+    )  # spinn-mod-64 is not of spinn
     if known or not path.stem.startswith(record["network"]) or (rest and not rest.startswith("-")):
         return f"is about the network {record['network']!r}, but its file is named {path.name!r}"
     points = re.match(r"-(\d+)(-|$)", rest)
@@ -133,7 +143,11 @@ def misplaced(path: Path, record: Mapping[str, Any]) -> str | None:
 
 def _number(value: Any) -> bool:
     # bool is an int in Python, never in a record; the bound also keeps out whole numbers too long for a float
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) <= sys.float_info.max
+    )
 
 
 def _count(least: int) -> Callable[[Any], bool]:
@@ -177,7 +191,10 @@ FIELDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "train_seconds": (_or_null(_amount), "a number of at least 0, or null"),
     "compile_seconds": (_or_null(_amount), "a number of at least 0, or null"),
     "ms_per_step": (_or_null(lambda v: _number(v) and v > 0), "a positive number, or null"),
-    "ms_per_step_together": (_or_null(lambda v: _number(v) and v > 0), "a positive number, or null"),
+    "ms_per_step_together": (
+        _or_null(lambda v: _number(v) and v > 0),
+        "a positive number, or null",
+    ),
     "memory_mb": (_or_null(_amount), "a number of at least 0, or null"),
     "memory_together_mb": (_or_null(_amount), "a number of at least 0, or null"),
     "curve": (_or_null(lambda v: isinstance(v, dict)), "an object, or null"),
@@ -211,7 +228,9 @@ def _wrong_curve(curve: Record | None, seeds: int) -> str | None:
         return f"curve: steps must be at most {MOST_CURVE_STEPS} rising whole numbers, it is {shown(steps)}"
     for name, holds in {"relative_l2": _amount, "loss": _number}.items():
         rows: Any = curve.get(name)
-        if rows is not None and not (_some(_some(holds))(rows) and len(rows) == len(steps) and {*map(len, rows)} == {seeds}):
+        if rows is not None and not (
+            _some(_some(holds))(rows) and len(rows) == len(steps) and {*map(len, rows)} == {seeds}
+        ):
             return f"curve: {name} must be {len(steps)} lists of {seeds} finite numbers, it is {shown(rows)}"
     return None
 
@@ -221,7 +240,9 @@ def _wrong_environment(environment: Record) -> str | None:
         if not _word(environment.get(name)):
             return f"environment: {name} must be words, it is {shown(environment.get(name))}"
     if not isinstance(environment.get("versions"), dict):
-        return f"environment: versions must be an object, it is {shown(environment.get('versions'))}"
+        return (
+            f"environment: versions must be an object, it is {shown(environment.get('versions'))}"
+        )
     return None
 
 
@@ -254,7 +275,9 @@ def _says(record: Record, job: Job) -> bool:
     if record["status"] == "skipped" or (job.train and record["status"] != "done"):
         return False  # there may be more memory now
     problem, recipe = job.make()
-    if job.train and (record["steps"] < recipe.total_steps or not set(job.seeds) <= set(record["seeds"])):
+    if job.train and (
+        record["steps"] < recipe.total_steps or not set(job.seeds) <= set(record["seeds"])
+    ):
         return False
     return _same(record["settings"], settings_of(problem, recipe, job.seeds))
 
@@ -266,7 +289,9 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _what(asked: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in asked.items() if name not in LENGTH}
-    return kept | {"recipe": re.sub(r"steps=\d+", "", str(asked.get("recipe")), count=1)}  # its own, which come first
+    return kept | {
+        "recipe": re.sub(r"steps=\d+", "", str(asked.get("recipe")), count=1)
+    }  # its own, which come first
 
 
 def put(job: Job, folder: Path, record: Record) -> Path | None:
@@ -274,7 +299,11 @@ def put(job: Job, folder: Path, record: Record) -> Path | None:
     path = job.path(folder)
     before = _standing(path)
     if record["status"] == "done":
-        if before is not None and reach(before) >= reach(record) and _same(before["settings"], record["settings"]):
+        if (
+            before is not None
+            and reach(before) >= reach(record)
+            and _same(before["settings"], record["settings"])
+        ):
             path = path.with_name(f"{path.stem}-{digest(record['settings'])}.json")
     elif before is not None and reach(before) > reach(record):
         return None

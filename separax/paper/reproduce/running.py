@@ -35,11 +35,15 @@ class Stopped(Exception):
     """A run was interrupted; its state is kept."""
 
 
-def run_all(jobs: Sequence[Job], folder: Path, command: str, say: Say, progress: bool | None = None) -> list[Record]:
+def run_all(
+    jobs: Sequence[Job], folder: Path, command: str, say: Say, progress: bool | None = None
+) -> list[Record]:
     """Every job's record, run or found; raises `Stopped` at an interrupt. A row that another process is running is left to it."""
     found: list[Record] = []
     for number, job in enumerate(jobs, 1):
-        about = f"{job.problem}, {job.network}, {job.points} points per axis" + (f", rank {job.rank}" if job.rank else "")
+        about = f"{job.problem}, {job.network}, {job.points} points per axis" + (
+            f", rank {job.rank}" if job.rank else ""
+        )
         try:
             record = recorded(job, folder)
         except DamagedRecord as error:
@@ -86,7 +90,9 @@ def place(job: Job, folder: Path, asked: Mapping[str, Any]) -> Path:
     return folder / "runs" / job.problem / f"{job.stem}-{digest(asked)}"
 
 
-def run(job: Job, folder: Path, command: str, say: Say, progress: bool | None = None) -> tuple[Record, Solution | None]:
+def run(
+    job: Job, folder: Path, command: str, say: Say, progress: bool | None = None
+) -> tuple[Record, Solution | None]:
     """One row, as a record; and the solution of its first seed."""
     problem, recipe = job.make()
     record: Record = {
@@ -99,7 +105,17 @@ def run(job: Job, folder: Path, command: str, say: Say, progress: bool | None = 
         "steps": recipe.total_steps,
         "seeds": list(job.seeds),
         "precision": recipe.precision,
-        **dict.fromkeys(("relative_l2", "rmse", "loss", "best_step", "train_seconds", "compile_seconds", "ms_per_step")),
+        **dict.fromkeys(
+            (
+                "relative_l2",
+                "rmse",
+                "loss",
+                "best_step",
+                "train_seconds",
+                "compile_seconds",
+                "ms_per_step",
+            )
+        ),
         **dict.fromkeys(("ms_per_step_together", "memory_mb", "memory_together_mb", "curve")),
         "status": "timed",
         "note": "",
@@ -126,7 +142,13 @@ def run(job: Job, folder: Path, command: str, say: Say, progress: bool | None = 
 
 
 def _measure(
-    record: Record, job: Job, problem: Problem, recipe: Recipe, folder: Path, say: Say, progress: bool | None
+    record: Record,
+    job: Job,
+    problem: Problem,
+    recipe: Recipe,
+    folder: Path,
+    say: Say,
+    progress: bool | None,
 ) -> Solution | None:
     """Times a step, then trains; what is known goes into the record at once. Returns the solution of the first seed."""
     fitting = at_once(problem, recipe, len(job.seeds) if job.train else 1)
@@ -138,24 +160,48 @@ def _measure(
         return place(job, folder, settings_of(problem, recipe, job.seeds[first : first + number]))
 
     # as it was begun, where that still fits: memory comes and goes
-    together = next((n for n in range(fitting, 0, -1) if part(n).exists()), 1 if fills(job, problem, recipe) else fitting)
-    if any(part(n).exists() for n in range(fitting + 1, len(job.seeds) + 1)) and not part(together).exists():
-        say(f"it was begun with more seeds at once than memory has room for now: begun anew with {_seeds(together)}")
+    together = next(
+        (n for n in range(fitting, 0, -1) if part(n).exists()),
+        1 if fills(job, problem, recipe) else fitting,
+    )
+    if (
+        any(part(n).exists() for n in range(fitting + 1, len(job.seeds) + 1))
+        and not part(together).exists()
+    ):
+        say(
+            f"it was begun with more seeds at once than memory has room for now: begun anew with {_seeds(together)}"
+        )
     groups: list[Ensemble] = []
     for first in range(0, len(job.seeds), together):
         seeds, out = job.seeds[first : first + together], part(together, first)
         windows = CATALOGUE[job.problem].windows
-        found = solve(problem, recipe, seed=seeds, windows=windows, out=out, resume=out.exists(), progress=progress)
+        found = solve(
+            problem,
+            recipe,
+            seed=seeds,
+            windows=windows,
+            out=out,
+            resume=out.exists(),
+            progress=progress,
+        )
         assert isinstance(found, Ensemble)
         if found[0].interrupted:
-            raise Stopped(f"{job.problem}, {job.network}, {job.points} points: stopped at step {found[0].timing.steps:,}")
+            raise Stopped(
+                f"{job.problem}, {job.network}, {job.points} points: stopped at step {found[0].timing.steps:,}"
+            )
         groups.append(found)
     solutions = [solution for group in groups for solution in group]
     notes = [f"{_seeds(together)} at a time"] if len(groups) > 1 else []
-    notes += [f"seed {s.seed} diverged at step {step:,}" for s in solutions if (step := _diverged(s)) is not None]
+    notes += [
+        f"seed {s.seed} diverged at step {step:,}"
+        for s in solutions
+        if (step := _diverged(s)) is not None
+    ]
     found = summary(groups)
     if wrong := [
-        s.seed for s, error, loss in zip(solutions, found["relative_l2"], found["loss"]) if not np.isfinite(error + loss)
+        s.seed
+        for s, error, loss in zip(solutions, found["relative_l2"], found["loss"])
+        if not np.isfinite(error + loss)
     ]:
         record["note"] = "; ".join([*notes, f"no finite error: seed {', '.join(map(str, wrong))}"])
         return None
@@ -185,7 +231,15 @@ def _drawn_again(job: Job, record: Record, folder: Path) -> None:
     out = place(job, folder, asked)
     if asked != record["settings"] or not out.exists():
         return
-    found = solve(problem, recipe, seed=job.seeds, windows=CATALOGUE[job.problem].windows, out=out, resume=True, progress=False)
+    found = solve(
+        problem,
+        recipe,
+        seed=job.seeds,
+        windows=CATALOGUE[job.problem].windows,
+        out=out,
+        resume=True,
+        progress=False,
+    )
     assert isinstance(found, Ensemble)
     draw(job, found[0], folder / "figures")
 
@@ -222,7 +276,9 @@ def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
         return seeds
     if needed > free:
         points = " × ".join(map(str, recipe.counts(problem.box).values()))
-        raise MemoryPrediction(f"a step on {points} points would need about {in_bytes(needed)}, and {in_bytes(free)} are free")
+        raise MemoryPrediction(
+            f"a step on {points} points would need about {in_bytes(needed)}, and {in_bytes(free)} are free"
+        )
     return max(1, int(free // needed))
 
 

@@ -14,9 +14,26 @@ from ..catalogue import CATALOGUE
 from .figures import error_against_rank, error_over_time, four_columns, save
 from .plan import published
 from .records import Record, collect
-from .tables import Row, compare, csv_text, inject, markdown, places, problem_table, rank_table, stale, summary_table, time_table
+from .tables import (
+    Row,
+    compare,
+    csv_text,
+    inject,
+    markdown,
+    places,
+    problem_table,
+    rank_table,
+    stale,
+    summary_table,
+    time_table,
+)
 
-FOUR = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")  # the problems of the paper's figure
+FOUR = (
+    "diffusion",
+    "helmholtz",
+    "klein-gordon",
+    "klein-gordon-3d",
+)  # the problems of the paper's figure
 
 
 def rows_of(problems: Sequence[str], records: Sequence[Record]) -> dict[str, list[Row]]:
@@ -27,7 +44,9 @@ def rows_of(problems: Sequence[str], records: Sequence[Record]) -> dict[str, lis
 def documents(rows: dict[str, list[Row]], records: Sequence[Record]) -> dict[str, str]:
     """The Markdown of every table, by the name its place in a document has: rows of the paper, then studies."""
     every = [row for some in rows.values() for row in some]
-    found = {name: problem_table(some) for name, some in rows.items() if some} | {"summary": summary_table(every)}
+    found = {name: problem_table(some) for name, some in rows.items() if some} | {
+        "summary": summary_table(every)
+    }
     for name in rows:
         done = [r for r in records if r["problem"] == name and r["status"] == "done"]
         if ranked := [r for r in done if "rank" in r]:
@@ -43,13 +62,18 @@ def fill(markdown_file: Path, folder: Path) -> None:
     tables = documents(rows_of((), records), records)
     for name in stale(markdown_file, tables):
         if name not in tables:
-            raise InputError(f"{markdown_file}: there is no table {name!r}; there are {listed(tables)}.{nearest(name, tables)}")
+            raise InputError(
+                f"{markdown_file}: there is no table {name!r}; there are {listed(tables)}.{nearest(name, tables)}"
+            )
         inject(markdown_file, name, tables[name])
 
 
 def check_places(markdown_file: Path) -> None:
     """Refuses a document that cannot be filled, before anything is run for it."""
-    known = ["summary", *(name + part for name in CATALOGUE for part in ("", "-ranks", "-over-time"))]
+    known = [
+        "summary",
+        *(name + part for name in CATALOGUE for part in ("", "-ranks", "-over-time")),
+    ]
     for name in places(markdown_file):
         one_of(f"into: {markdown_file}: table", name, known)
 
@@ -65,7 +89,9 @@ def write_all(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
     write(files[1], f"# Published and ours\n\n{text}\n".encode())
     seen = {r["problem"] for r in records if "rank" not in r}
     if shown := [name for name in FOUR if name in seen]:
-        files.append(save(four_columns(records, published(), shown), folder / "figures" / "results.png"))
+        files.append(
+            save(four_columns(records, published(), shown), folder / "figures" / "results.png")
+        )
     ranked = [r for r in records if "rank" in r and r["status"] == "done"]
     if ranked:
         files.append(save(error_against_rank(ranked), folder / "figures" / "rank.png"))

@@ -121,13 +121,24 @@ class Row:
         if isinstance(counts, Mapping) and len(set(counts.values())) > 1:
             notes.append(" × ".join(map(str, counts.values())))
         notes += [note] if note else []
-        return "; ".join([*notes, self.published.remark] if self.published and self.published.remark else notes)
+        return "; ".join(
+            [*notes, self.published.remark] if self.published and self.published.remark else notes
+        )
 
 
-def compare(problem: str, records: Iterable[Record], published: Iterable[Published], recipe: str | None = "paper") -> list[Row]:
+def compare(
+    problem: str,
+    records: Iterable[Record],
+    published: Iterable[Published],
+    recipe: str | None = "paper",
+) -> list[Row]:
     """The rows of one problem, published or only ours, by network in the paper's order and by points. `recipe`: whose records
     (None: all). Of several records of a row the one that reaches furthest counts; those of a study of ranks are not rows of the tables."""
-    mine = [r for r in records if r["problem"] == problem and recipe in (None, r["recipe"]) and "rank" not in r]
+    mine = [
+        r
+        for r in records
+        if r["problem"] == problem and recipe in (None, r["recipe"]) and "rank" not in r
+    ]
     ours = furthest(mine, key=lambda r: (r["network"], r["points"], r["axes"]))
     rows, used = [], set()
     for theirs in published:
@@ -137,7 +148,11 @@ def compare(problem: str, records: Iterable[Record], published: Iterable[Publish
         used.add(id(record))
         points = theirs.points if record is None else record["points"]
         rows.append(Row(problem, theirs.network, points, theirs.axes, theirs, record))
-    rows += [Row(problem, r["network"], r["points"], r["axes"], None, r) for r in ours if id(r) not in used]
+    rows += [
+        Row(problem, r["network"], r["points"], r["axes"], None, r)
+        for r in ours
+        if id(r) not in used
+    ]
     order = {network: i for i, network in reversed(list(enumerate(row.network for row in rows)))}
     return sorted(rows, key=lambda row: (order[row.network], row.total or 0))
 
@@ -158,20 +173,29 @@ class Summary:
 
 def summarise(rows: Sequence[Row]) -> list[Summary]:
     """One summary per problem, in the order of the rows."""
-    return [_summary(problem, [r for r in rows if r.problem == problem]) for problem in dict.fromkeys(r.problem for r in rows)]
+    return [
+        _summary(problem, [r for r in rows if r.problem == problem])
+        for problem in dict.fromkeys(r.problem for r in rows)
+    ]
 
 
 def _summary(problem: str, rows: Sequence[Row]) -> Summary:
     compared = [row for row in rows if row.ratio is not None]
     records = {id(row.record): row.record for row in rows if row.record is not None}.values()
-    separable, others = (sum(_device_seconds(r) for r in records if pointwise(r["network"]) == which) for which in (False, True))
+    separable, others = (
+        sum(_device_seconds(r) for r in records if pointwise(r["network"]) == which)
+        for which in (False, True)
+    )
     return Summary(
         problem=problem,
         rows=sum(row.published is not None for row in rows),
         compared=len(compared),
         full=sum(not row.short for row in compared),
         within=sum((row.ratio or 0.0) <= WITHIN for row in compared),
-        slowest=min((row.faster for row in rows if row.faster is not None and not pointwise(row.network)), default=None),
+        slowest=min(
+            (row.faster for row in rows if row.faster is not None and not pointwise(row.network)),
+            default=None,
+        ),
         separable_seconds=separable,
         pointwise_seconds=others,
     )
@@ -179,7 +203,9 @@ def _summary(problem: str, rows: Sequence[Row]) -> Summary:
 
 def _device_seconds(record: Record) -> float:
     """Compiling and training; where several rows were trained side by side (`workers`), this row's part of that time."""
-    return ((record["train_seconds"] or 0.0) + (record["compile_seconds"] or 0.0)) / record.get("workers", 1)
+    return ((record["train_seconds"] or 0.0) + (record["compile_seconds"] or 0.0)) / record.get(
+        "workers", 1
+    )
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -201,12 +227,31 @@ class Table:
 
 def problem_table(rows: Sequence[Row]) -> Table:
     """All rows of one problem."""
-    headings = [("", "network"), ("", "points"), ("relative L2", "published"), ("relative L2", "ours"), ("", "ratio")]
-    headings += [("RMSE", "published"), ("RMSE", "ours"), ("ms/step", "published"), ("ms/step", "ours"), ("times", "faster")]
+    headings = [
+        ("", "network"),
+        ("", "points"),
+        ("relative L2", "published"),
+        ("relative L2", "ours"),
+        ("", "ratio"),
+    ]
+    headings += [
+        ("RMSE", "published"),
+        ("RMSE", "ours"),
+        ("ms/step", "published"),
+        ("ms/step", "ours"),
+        ("times", "faster"),
+    ]
     headings += [("MB", "published"), ("MB", "ours")]
     caption = f"{CAVEAT} Ours: {_devices(rows)}."
     title = " and ".join(dict.fromkeys(row.problem for row in rows))
-    return Table(title, headings, [_cells(row) for row in rows], [row.notes for row in rows], caption, extra=frozenset({5, 6}))
+    return Table(
+        title,
+        headings,
+        [_cells(row) for row in rows],
+        [row.notes for row in rows],
+        caption,
+        extra=frozenset({5, 6}),
+    )
 
 
 def summary_table(rows: Sequence[Row]) -> Table:
@@ -218,7 +263,11 @@ def summary_table(rows: Sequence[Row]) -> Table:
         ("of these", "in full"),
         ("of these", f"within {WITHIN} ×"),
     ]
-    headings += [("slowest", "speed-up"), ("device seconds", "separable"), ("device seconds", "pointwise")]
+    headings += [
+        ("slowest", "speed-up"),
+        ("device seconds", "separable"),
+        ("device seconds", "pointwise"),
+    ]
     cells = [
         [s.problem, *map(str, (s.rows, s.compared, s.full, s.within)), times(s.slowest)]
         + [f"{seconds:,.0f}" for seconds in (s.separable_seconds, s.pointwise_seconds)]
@@ -227,7 +276,9 @@ def summary_table(rows: Sequence[Row]) -> Table:
     caption = (
         f"In full: with the published number of seeds and steps. Within: an error of at most {WITHIN} times the published one. "
         f"Speed-up: of a step of a separable network, ours on {_devices(rows)} over the published one on {DEVICE}. Device seconds: compiling and training, all seeds."
-        + "".join(f" Of {problem} no row is compared: {why}." for problem, why in OTHER_EQUATION.items())
+        + "".join(
+            f" Of {problem} no row is compared: {why}." for problem, why in OTHER_EQUATION.items()
+        )
     )
     return Table("summary", headings, cells, caption=caption)
 
@@ -237,8 +288,14 @@ def rank_table(records: Sequence[Record], published: Iterable[Published]) -> Tab
     theirs = list(published)
 
     def cells(record: Record) -> list[str]:
-        row = Row(record["problem"], record["network"], record["points"], record["axes"], None, record)
-        known = [p.relative_l2 for p in theirs if p.problem == row.problem and p.about(row.network, record["points"], row.axes)]
+        row = Row(
+            record["problem"], record["network"], record["points"], record["axes"], None, record
+        )
+        known = [
+            p.relative_l2
+            for p in theirs
+            if p.problem == row.problem and p.about(row.network, record["points"], row.axes)
+        ]
         paper = known[0] if known and record["rank"] == PAPER_RANKS.get(row.problem) else None
         return [
             row.network,
@@ -250,12 +307,24 @@ def rank_table(records: Sequence[Record], published: Iterable[Published]) -> Tab
             brief(record["train_seconds"]),
         ]
 
-    headings = [("", "network"), ("", "points"), ("", "rank"), ("relative L2", "published"), ("relative L2", "ours")]
+    headings = [
+        ("", "network"),
+        ("", "points"),
+        ("", "rank"),
+        ("relative L2", "published"),
+        ("relative L2", "ours"),
+    ]
     headings += [("ms/step", "ours"), ("train", "seconds")]
     rows = sorted(records, key=lambda r: (r["network"], r["points"], r["rank"]))
     notes = [Row(r["problem"], r["network"], r["points"], r["axes"], None, r).notes for r in rows]
     devices = listed(dict.fromkeys(r["environment"]["device"] for r in rows))
-    return Table(f"{rows[0]['problem']}, ranks", headings, [cells(r) for r in rows], notes, f"Ours: {devices}.")
+    return Table(
+        f"{rows[0]['problem']}, ranks",
+        headings,
+        [cells(r) for r in rows],
+        notes,
+        f"Ours: {devices}.",
+    )
 
 
 def time_table(records: Sequence[Record]) -> Table:
@@ -267,25 +336,37 @@ def time_table(records: Sequence[Record]) -> Table:
         + [brief_interval(interval(r["over_time"]["relative_l2"][i])) for i in chosen]
         for r in records
     ]
-    headings = [("", "network"), ("", "points"), *(("relative L2", f"t = {times[i]:.3g}") for i in chosen)]
+    headings = [
+        ("", "network"),
+        ("", "points"),
+        *(("relative L2", f"t = {times[i]:.3g}") for i in chosen),
+    ]
     return Table(f"{records[0]['problem']}, error over time", headings, cells)
 
 
 def _devices(rows: Sequence[Row]) -> str:
-    return listed(dict.fromkeys(r.record["environment"]["device"] for r in rows if r.record is not None))
+    return listed(
+        dict.fromkeys(r.record["environment"]["device"] for r in rows if r.record is not None)
+    )
 
 
 def _cells(row: Row) -> list[str]:
     theirs = row.published
     return [
         row.network,
-        lattice(None if theirs and theirs.total_points else row.points, row.axes, theirs.total_points if theirs else None),
-        brief(theirs and theirs.relative_l2) + (f" ± {theirs.spread:.2g}" if theirs and theirs.spread else ""),
+        lattice(
+            None if theirs and theirs.total_points else row.points,
+            row.axes,
+            theirs.total_points if theirs else None,
+        ),
+        brief(theirs and theirs.relative_l2)
+        + (f" ± {theirs.spread:.2g}" if theirs and theirs.spread else ""),
         brief_interval(row.relative_l2),
         brief(row.ratio),
         brief(theirs and theirs.rmse),
         brief(row.rmse and row.rmse.mean),
-        ("≈ " if theirs and theirs.step_ms and not theirs.ms_per_step else "") + brief(theirs and theirs.step_ms),
+        ("≈ " if theirs and theirs.step_ms and not theirs.ms_per_step else "")
+        + brief(theirs and theirs.step_ms),
         brief(row.ms_per_step),
         times(row.faster),
         brief(theirs and theirs.memory_mb),
@@ -305,7 +386,12 @@ def rich_table(table: Table) -> RichTable:
         title=escape(table.title),
         title_justify="left",
         title_style="bold",
-        caption="\n".join([*(f"{number}  {escape(note)}" for note, number in numbers.items()), escape(table.caption)]),
+        caption="\n".join(
+            [
+                *(f"{number}  {escape(note)}" for note, number in numbers.items()),
+                escape(table.caption),
+            ]
+        ),
         caption_justify="left",
         caption_style="dim",
         box=box.SIMPLE_HEAD,
@@ -314,22 +400,41 @@ def rich_table(table: Table) -> RichTable:
     )
     for i in shown:
         words, heading = i in table.left, "\n".join(table.headings[i])
-        drawn.add_column(heading, justify="left" if words else "right", style="bold cyan" if words else None, no_wrap=True)
+        drawn.add_column(
+            heading,
+            justify="left" if words else "right",
+            style="bold cyan" if words else None,
+            no_wrap=True,
+        )
     if numbers:
         drawn.add_column("\nnote", justify="right", no_wrap=True)
     for i, cells in enumerate(table.cells):
         if table.notes and i and cells[0] != table.cells[i - 1][0]:
             drawn.add_section()  # a gap between networks
-        drawn.add_row(*(escape(cells[k]) for k in shown), *([numbers.get(table.notes[i], "")] if numbers else []))
+        drawn.add_row(
+            *(escape(cells[k]) for k in shown),
+            *([numbers.get(table.notes[i], "")] if numbers else []),
+        )
     return drawn
 
 
 def markdown(table: Table) -> str:
     """For documents, without the title; the notes are the last column."""
-    headings = [" ".join(filter(None, heading)) for heading in table.headings] + (["notes"] if table.notes else [])
-    rules = ["---" if i in table.left or name == "notes" else "---:" for i, name in enumerate(headings)]
-    rows = [[*cells, note] for cells, note in zip(table.cells, table.notes)] if table.notes else table.cells
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (headings, *rows)]
+    headings = [" ".join(filter(None, heading)) for heading in table.headings] + (
+        ["notes"] if table.notes else []
+    )
+    rules = [
+        "---" if i in table.left or name == "notes" else "---:" for i, name in enumerate(headings)
+    ]
+    rows = (
+        [[*cells, note] for cells, note in zip(table.cells, table.notes)]
+        if table.notes
+        else table.cells
+    )
+    lines = [
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+        for row in (headings, *rows)
+    ]
     lines.insert(1, "|" + "|".join(rules) + "|")
     return "\n".join([*lines, *(["", table.caption] if table.caption else [])])
 
@@ -428,9 +533,13 @@ def inject(markdown_file: str | os.PathLike[str], name: str, table_markdown: str
             f"<!-- /separax --> there.{nearest(name, names)}"
         )
     if BEGIN.search(table_markdown) or END.search(table_markdown):
-        raise InputError(f"table_markdown: the table for {name!r} holds a marker line of its own: leave it out")
+        raise InputError(
+            f"table_markdown: the table for {name!r} holds a marker line of its own: leave it out"
+        )
     new = text
-    for _, start, end in reversed(found):  # from the end, so that the places before it stay where they are
+    for _, start, end in reversed(
+        found
+    ):  # from the end, so that the places before it stay where they are
         new = new[:start] + _framed(table_markdown) + new[end:]
     if new != text:
         write(path, new.encode())
@@ -440,7 +549,11 @@ def inject(markdown_file: str | os.PathLike[str], name: str, table_markdown: str
 def stale(markdown_file: str | os.PathLike[str], tables: Mapping[str, str]) -> list[str]:
     """The names of the places in a document that are not what `tables` (by name) say; a place of no table is one of them."""
     path, text = _document(markdown_file)
-    return [n for n, start, end in _parts(path, text) if n not in tables or text[start:end] != _framed(tables[n])]
+    return [
+        n
+        for n, start, end in _parts(path, text)
+        if n not in tables or text[start:end] != _framed(tables[n])
+    ]
 
 
 def places(markdown_file: str | os.PathLike[str]) -> list[str]:
@@ -453,7 +566,9 @@ def _document(markdown_file: str | os.PathLike[str]) -> tuple[Path, str]:
     try:
         return path, path.read_bytes().decode("utf-8")  # as it is, line ends too
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"markdown_file: {path} cannot be read ({error}): name a Markdown file") from None
+        raise InputError(
+            f"markdown_file: {path} cannot be read ({error}): name a Markdown file"
+        ) from None
 
 
 def _framed(table_markdown: str) -> str:
@@ -498,11 +613,15 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     if found.ndim != 1 or found.size == 0:
         raise InputError(f"values must be a list of at least one number, got {values!r}")
     if not np.all(np.isfinite(found)):
-        raise InputError(f"values must be finite, got {values!r}: leave out the seeds that failed, and say so")
+        raise InputError(
+            f"values must be finite, got {values!r}: leave out the seeds that failed, and say so"
+        )
     mean = float(np.mean(found))
     if found.size == 1:
         return Interval(mean, None, None)
     from scipy.stats import t
 
-    half = float(t.ppf((1 + level) / 2, found.size - 1) * np.std(found, ddof=1)) / math.sqrt(found.size)
+    half = float(t.ppf((1 + level) / 2, found.size - 1) * np.std(found, ddof=1)) / math.sqrt(
+        found.size
+    )
     return Interval(mean, mean - half, mean + half)

@@ -38,17 +38,23 @@ class Objective(Protocol):
 
     def __call__(self, params: Parameters) -> Scalar: ...
 
-    def basis(self, params: Parameters) -> Any: ...  # per axis and component: orthonormal combinations of its features
+    def basis(
+        self, params: Parameters
+    ) -> Any: ...  # per axis and component: orthonormal combinations of its features
 
     def normal(self, params: Parameters, basis: Any) -> Any: ...  # a `separax.normal.Normal`
 
     def moved(self, params: Parameters, step: Array, basis: Any) -> Parameters: ...
 
-    def left(self, params: Parameters) -> Float[Array, " residuals"]: ...  # of whose squares the loss is the sum
+    def left(
+        self, params: Parameters
+    ) -> Float[Array, " residuals"]: ...  # of whose squares the loss is the sum
 
     def resized(self, params: Parameters, size: float) -> Parameters: ...
 
-    def balanced(self, params: Parameters) -> Parameters: ...  # the same function, its factors of one size
+    def balanced(
+        self, params: Parameters
+    ) -> Parameters: ...  # the same function, its factors of one size
 
 
 class Linearised(Protocol):

@@ -48,7 +48,9 @@ class BFGS:
 
     def transform(self, steps: int) -> Search:
         """The same for any number of steps."""
-        line = optax.scale_by_zoom_linesearch(self.tries, approx_dec_rtol=self.slack, initial_guess_strategy="one")
+        line = optax.scale_by_zoom_linesearch(
+            self.tries, approx_dec_rtol=self.slack, initial_guess_strategy="one"
+        )
         return Search(lambda *at: _init(line, *at), lambda *at: _update(line, self.scaled, *at))
 
 
@@ -63,26 +65,43 @@ class BFGSState(NamedTuple):
 
 def _init(line: Any, params: Parameters, value: Scalar, gradient: Parameters) -> BFGSState:
     wide, number = jnp.float64, params.shape[0]
-    check_fits(f"BFGS: the matrix of {number:,} × {number:,} parameters", 3 * 8 * number**2, "use a smaller network, or sx.LBFGS")
+    check_fits(
+        f"BFGS: the matrix of {number:,} × {number:,} parameters",
+        3 * 8 * number**2,
+        "use a smaller network, or sx.LBFGS",
+    )
     true = jnp.ones((), bool)
     return BFGSState(
-        line.init(params.astype(wide)), jnp.eye(number, dtype=wide), value.astype(wide), gradient.astype(wide), true, ~true
+        line.init(params.astype(wide)),
+        jnp.eye(number, dtype=wide),
+        value.astype(wide),
+        gradient.astype(wide),
+        true,
+        ~true,
     )
 
 
 def _update(
-    line: Any, scaled: bool, params: Parameters, state: BFGSState, function: Callable[[Parameters], Scalar]
+    line: Any,
+    scaled: bool,
+    params: Parameters,
+    state: BFGSState,
+    function: Callable[[Parameters], Scalar],
 ) -> tuple[Parameters, BFGSState]:
     start = params.astype(jnp.float64)
 
     def wide(at: Array) -> Array:
         return function(at.astype(params.dtype)).astype(jnp.float64)
 
-    gradient = jnp.where(state.done, 0.0, state.gradient)  # with nothing to go along, a search ends at its first try
+    gradient = jnp.where(
+        state.done, 0.0, state.gradient
+    )  # with nothing to go along, a search ends at its first try
     newton = -(state.inverse @ gradient)
     # steepest descent knows no length: begin with a step of one at most
     direction = jnp.where(state.fresh, newton / jnp.maximum(jnp.linalg.norm(newton), 1.0), newton)
-    step, after = line.update(direction, state.line, start, value=state.value, grad=gradient, value_fn=wide)
+    step, after = line.update(
+        direction, state.line, start, value=state.value, grad=gradient, value_fn=wide
+    )
     moved = (start + step).astype(params.dtype)
     found = (after.info.decrease_error <= 0.0) & jnp.any(moved != params)
     found = (found | (after.value < state.value)) & jnp.isfinite(after.value)
@@ -92,7 +111,9 @@ def _update(
     number = params.shape[0]
     return jnp.where(found, moved, params), BFGSState(
         after,
-        jnp.where(found, inverse, jnp.eye(number, dtype=inverse.dtype)),  # what led nowhere is forgotten
+        jnp.where(
+            found, inverse, jnp.eye(number, dtype=inverse.dtype)
+        ),  # what led nowhere is forgotten
         jnp.where(found, after.value, state.value),
         jnp.where(found, after.grad, state.gradient),
         jnp.where(found, state.fresh & ~known, True),
@@ -100,17 +121,27 @@ def _update(
     )
 
 
-def _improved(state: BFGSState, step: Array, change: Array, expected: Array | None) -> tuple[Array, Array]:
+def _improved(
+    state: BFGSState, step: Array, change: Array, expected: Array | None
+) -> tuple[Array, Array]:
     """The inverse Hessian that also explains how the gradient changed along the last step, where that is convex; and whether
     it is. `expected` is the curvature that the estimate so far had along it, if it is to be scaled."""
     curvature = step @ change
     known = curvature > 1e-14 * jnp.linalg.norm(step) * jnp.linalg.norm(change)
     safe = jnp.where(known, curvature, 1.0)
     # the first pair gives the identity its size
-    inverse = jnp.where(state.fresh, safe / jnp.maximum(change @ change, 1e-300), 1.0) * state.inverse
+    inverse = (
+        jnp.where(state.fresh, safe / jnp.maximum(change @ change, 1e-300), 1.0) * state.inverse
+    )
     spread = inverse @ change
-    ratio = 1.0 if expected is None else jnp.where(state.fresh, 1.0, jnp.minimum(1.0, safe / jnp.maximum(expected, 1e-300)))
+    ratio = (
+        1.0
+        if expected is None
+        else jnp.where(state.fresh, 1.0, jnp.minimum(1.0, safe / jnp.maximum(expected, 1e-300)))
+    )
     # H ← (H - (Hy sᵀ + s yᵀH) / sᵀy + (yᵀHy) s sᵀ / (sᵀy)²) / ratio + s sᵀ / sᵀy, as one symmetric product of two vectors
-    half = step * (0.5 / safe) * ((change @ spread) / (safe * ratio) + 1.0) - spread / (safe * ratio)
+    half = step * (0.5 / safe) * ((change @ spread) / (safe * ratio) + 1.0) - spread / (
+        safe * ratio
+    )
     improved = inverse / ratio + jnp.outer(half, step) + jnp.outer(step, half)
     return jnp.where(known, improved, state.inverse), known

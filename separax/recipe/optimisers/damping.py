@@ -20,7 +20,9 @@ class Rule(NamedTuple):
     """How damping changes from one step to the next."""
 
     grown: float  # times what it was, where the loss did not fall
-    eased: Callable[[Array, Array], Array]  # the same where it fell: of the share it got of what was foreseen, and of the tries
+    eased: Callable[
+        [Array, Array], Array
+    ]  # the same where it fell: of the share it got of what was foreseen, and of the tries
     stale: int  # steps that may bring next to nothing before it is over
     smallest: float = 0.0
     largest: float = jnp.inf
@@ -65,24 +67,46 @@ def lowered(
         number, damping, *_, first = carry
         damping = jnp.where(number == 0, damping, damping * rule.grown)
         moved, foreseen = solved(damping)
-        return number + 1, damping, moved, objective(moved), foreseen, jnp.where(number == 0, foreseen, first)
+        return (
+            number + 1,
+            damping,
+            moved,
+            objective(moved),
+            foreseen,
+            jnp.where(number == 0, foreseen, first),
+        )
 
     none = jnp.zeros((), value.dtype)
-    start = (jnp.zeros((), jnp.int32), state.damping, params, jnp.full((), jnp.inf, value.dtype), none, none)
+    start = (
+        jnp.zeros((), jnp.int32),
+        state.damping,
+        params,
+        jnp.full((), jnp.inf, value.dtype),
+        none,
+        none,
+    )
     number, damping, moved, after, foreseen, first = lax.while_loop(bad, again, start)
     found = after < value
     share = (value - after) / jnp.where(foreseen > 0, foreseen, value - after)
     stale = jnp.where(found & (value - after > LITTLE * value), 0, state.stale + 1)
     return jnp.where(found, moved, params), Damped(
         jnp.where(found, after, value),
-        jnp.clip(jnp.where(found, damping * rule.eased(share, number), FIRST), rule.smallest, rule.largest),
+        jnp.clip(
+            jnp.where(found, damping * rule.eased(share, number), FIRST),
+            rule.smallest,
+            rule.largest,
+        ),
         state.number + 1,
         stale,
-        (~found & ~jnp.asarray(patient)) | (stale >= rule.stale) | (jnp.asarray(whole) & (first <= LITTLE * value)),
+        (~found & ~jnp.asarray(patient))
+        | (stale >= rule.stale)
+        | (jnp.asarray(whole) & (first <= LITTLE * value)),
     )
 
 
-def by_cholesky(matrix: Array, gradient: Array, scale: Array | None = None) -> Callable[[Scalar], tuple[Array, Scalar]]:
+def by_cholesky(
+    matrix: Array, gradient: Array, scale: Array | None = None
+) -> Callable[[Scalar], tuple[Array, Scalar]]:
     """The step for a damping from normal equations, and what it would gain; damped in parameters that are those of the matrix divided
     by `scale`, and leaving alone those whose scale is zero."""
     scale = jnp.ones_like(gradient) if scale is None else scale
@@ -122,7 +146,9 @@ def by_conjugate_gradients(
 
     gradient = back(values)
     # the mean of (Jᵀ z)² is the diagonal of Jᵀ J where z is 1 or -1 by chance
-    signs = jax.random.rademacher(jax.random.fold_in(jax.random.key(0), number), (PROBES, len(values)), values.dtype)
+    signs = jax.random.rademacher(
+        jax.random.fold_in(jax.random.key(0), number), (PROBES, len(values)), values.dtype
+    )
     diagonal = jnp.mean(lax.map(lambda z: back(z) ** 2, signs), 0)
     added = jnp.maximum(diagonal, 1e-10 * jnp.max(diagonal)) if scaled else jnp.ones_like(diagonal)
 

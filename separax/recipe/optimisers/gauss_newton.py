@@ -71,10 +71,16 @@ class GaussNewton:
             )
         return Damped.first(value, FIRST)
 
-    def _update(self, params: Parameters, state: Damped, objective: Linearised) -> tuple[Parameters, Damped]:
-        return lax.cond(state.done, lambda: (params, state), lambda: self._step(params, state, objective))
+    def _update(
+        self, params: Parameters, state: Damped, objective: Linearised
+    ) -> tuple[Parameters, Damped]:
+        return lax.cond(
+            state.done, lambda: (params, state), lambda: self._step(params, state, objective)
+        )
 
-    def _step(self, params: Parameters, state: Damped, objective: Linearised) -> tuple[Parameters, Damped]:
+    def _step(
+        self, params: Parameters, state: Damped, objective: Linearised
+    ) -> tuple[Parameters, Damped]:
         if objective.separable and len(params) <= self.most:
             normal = objective.normal(params)
             diagonal, solved = jnp.diag(normal.matrix), by_cholesky(normal.matrix, normal.gradient)

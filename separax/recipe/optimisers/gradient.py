@@ -41,7 +41,9 @@ class Rated:
         if callable(self.schedule):
             return self.schedule
         if self.warmup >= steps:
-            raise InputError(f"{type(self).__name__}: warmup={self.warmup} is not shorter than its {steps} steps")
+            raise InputError(
+                f"{type(self).__name__}: warmup={self.warmup} is not shorter than its {steps} steps"
+            )
         left = steps - self.warmup
         after = {
             "constant": lambda: optax.constant_schedule(self.rate),
@@ -50,7 +52,9 @@ class Rated:
         }[self.schedule]()
         if not self.warmup:
             return after
-        return optax.join_schedules([optax.linear_schedule(0.0, self.rate, self.warmup), after], [self.warmup])
+        return optax.join_schedules(
+            [optax.linear_schedule(0.0, self.rate, self.warmup), after], [self.warmup]
+        )
 
     def rate_in(self, steps: int) -> float | optax.Schedule:
         """The rate in a run of `steps` steps: a number where it never changes, which needs no counter."""

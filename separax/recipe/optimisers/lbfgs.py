@@ -54,7 +54,9 @@ class LBFGS:
 
     def transform(self, steps: int) -> Search:
         """The same for any number of steps."""
-        line = optax.scale_by_zoom_linesearch(self.tries, approx_dec_rtol=self.slack, initial_guess_strategy="one")
+        line = optax.scale_by_zoom_linesearch(
+            self.tries, approx_dec_rtol=self.slack, initial_guess_strategy="one"
+        )
         inner = optax.lbfgs(memory_size=self.memory, linesearch=line)
         return Search(lambda *at: _init(inner, *at), lambda *at: _update(inner, *at))
 
@@ -73,7 +75,12 @@ class LBFGSState(NamedTuple):
 
 def _init(inner: Any, params: Parameters, value: Scalar, gradient: Parameters) -> LBFGSState:
     wide = jnp.float64
-    return LBFGSState(inner.init(params.astype(wide)), value.astype(wide), gradient.astype(wide), jnp.zeros((), bool))
+    return LBFGSState(
+        inner.init(params.astype(wide)),
+        value.astype(wide),
+        gradient.astype(wide),
+        jnp.zeros((), bool),
+    )
 
 
 def _update(
@@ -84,15 +91,20 @@ def _update(
     def wide(at: Array) -> Array:
         return function(at.astype(params.dtype)).astype(jnp.float64)
 
-    gradient = jnp.where(state.done, 0.0, state.gradient)  # with nothing to go along, a search ends at its first try
-    updates, after = inner.update(gradient, state.inner, start, value=state.value, grad=gradient, value_fn=wide)
+    gradient = jnp.where(
+        state.done, 0.0, state.gradient
+    )  # with nothing to go along, a search ends at its first try
+    updates, after = inner.update(
+        gradient, state.inner, start, value=state.value, grad=gradient, value_fn=wide
+    )
     memory, sign, line = after
     moved = (start + updates).astype(params.dtype)
     found = (line.info.decrease_error <= 0.0) & jnp.any(moved != params)
     found = (found | (line.value < state.value)) & jnp.isfinite(line.value)
     steepest = memory.count == 1  # nothing was remembered
     kept = memory._replace(  # pairs of no weight are pairs forgotten
-        count=jnp.where(found, memory.count, 0), weights_memory=jnp.where(found, memory.weights_memory, 0.0)
+        count=jnp.where(found, memory.count, 0),
+        weights_memory=jnp.where(found, memory.weights_memory, 0.0),
     )
     return jnp.where(found, moved, params), LBFGSState(
         (kept, sign, line),

@@ -15,7 +15,11 @@ from .base import Objective, Parameters, Scalar, Search
 from .damping import FIRST, Damped, Rule, by_cholesky, by_conjugate_gradients, lowered
 
 TENFOLD = Rule(
-    10.0, lambda share, tries: jnp.where((tries == 1) & (share > 0.25), 0.1, 1.0), stale=5, smallest=1e-15, largest=1e6
+    10.0,
+    lambda share, tries: jnp.where((tries == 1) & (share > 0.25), 0.1, 1.0),
+    stale=5,
+    smallest=1e-15,
+    largest=1e6,
 )
 SIZES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the factors a solve may begin with
 
@@ -64,18 +68,30 @@ class Solve:
         """The same for any number of steps."""
         return Search(_init, self._update)
 
-    def _update(self, params: Parameters, state: Damped, objective: Objective) -> tuple[Parameters, Damped]:
-        return lax.cond(state.done, lambda: (params, state), lambda: self._step(params, state, objective))
+    def _update(
+        self, params: Parameters, state: Damped, objective: Objective
+    ) -> tuple[Parameters, Damped]:
+        return lax.cond(
+            state.done, lambda: (params, state), lambda: self._step(params, state, objective)
+        )
 
-    def _step(self, params: Parameters, state: Damped, objective: Objective) -> tuple[Parameters, Damped]:
-        params, value = lax.cond(state.number == 0, lambda: _sized(params, objective), lambda: (params, state.value))
+    def _step(
+        self, params: Parameters, state: Damped, objective: Objective
+    ) -> tuple[Parameters, Damped]:
+        params, value = lax.cond(
+            state.number == 0, lambda: _sized(params, objective), lambda: (params, state.value)
+        )
         phases = len(objective.phases)
-        first = max(self.sweeps * phases, 1)  # a solve begins with one block at least: nothing moves where all is zero
+        first = max(
+            self.sweeps * phases, 1
+        )  # a solve begins with one block at least: nothing moves where all is zero
         # where there is one block only, every step is a step of it alone
         single = sum(size > 0 for size in objective.sizes) == 1
         alone = jnp.asarray(single) | (state.number < first)
         basis = objective.basis(params)
-        free = _masks(objective.sizes, objective.phases)[jnp.where(alone, state.number % phases, -1)]
+        free = _masks(objective.sizes, objective.phases)[
+            jnp.where(alone, state.number % phases, -1)
+        ]
         number = sum(objective.sizes)
         if number <= self.most:
             _check_matrix(number)
@@ -103,7 +119,16 @@ class Solve:
 
         # one axis may have nothing to gain where the next has
         begun = state._replace(value=value, damping=damping)
-        after, then = lowered(params, begun, objective, moved, self.tries, TENFOLD, alone & ~jnp.asarray(single), single)
+        after, then = lowered(
+            params,
+            begun,
+            objective,
+            moved,
+            self.tries,
+            TENFOLD,
+            alone & ~jnp.asarray(single),
+            single,
+        )
         return jnp.where(then.value < value, objective.balanced(after), params), then
 
 
@@ -119,7 +144,9 @@ def _sized(params: Parameters, objective: Objective) -> tuple[Array, Array]:
     candidates = jnp.stack([objective.resized(params, size) for size in sizes])
     values = lax.map(objective, candidates)
     values = jnp.where(jnp.isfinite(values), values, jnp.inf)
-    best = jnp.argmax(values <= 2 * jnp.min(values))  # the largest that will do: near zero no factor sees the others
+    best = jnp.argmax(
+        values <= 2 * jnp.min(values)
+    )  # the largest that will do: near zero no factor sees the others
     return candidates[best], values[best]
 
 

@@ -57,7 +57,9 @@ class SOAP(Rated):
         for name in ("gradients", "squares"):
             value = getattr(self, name)
             if not 0 <= finite(f"SOAP: {name}", value) < 1:
-                raise InputError(f"SOAP: {name} must be at least 0 and below 1, got {value!r}: write {name}=0.95")
+                raise InputError(
+                    f"SOAP: {name} must be at least 0 and below 1, got {value!r}: write {name}=0.95"
+                )
 
     def transform(self, steps: int) -> optax.GradientTransformation:
         """The optax transformation for a run of `steps` steps, of arrays that are (stacks of) matrices, or vectors."""
@@ -67,7 +69,9 @@ class SOAP(Rated):
     def _init(self, params: Any) -> SOAPState:
         leaves = jax.tree.leaves(params)
         zeros = [jnp.zeros_like(leaf) for leaf in leaves]
-        return SOAPState(jnp.zeros((), jnp.int32), zeros, zeros, [self._sides(leaf) for leaf in leaves])
+        return SOAPState(
+            jnp.zeros((), jnp.int32), zeros, zeros, [self._sides(leaf) for leaf in leaves]
+        )
 
     def _sides(self, leaf: Array) -> tuple[Side | None, Side | None]:
         """The left and the right one of a matrix; None where it keeps its own axes, as one of length one does anyway."""
@@ -91,11 +95,18 @@ class SOAP(Rated):
         sides = [self._seen(g, *pair) for g, pair in zip(leaves, state.sides)]
         if self.every:
             squares, sides = lax.cond(
-                state.count % self.every == 0, lambda *at: _renewed(state.count, *at), lambda *at: at, state.squares, sides
+                state.count % self.every == 0,
+                lambda *at: _renewed(state.count, *at),
+                lambda *at: at,
+                state.squares,
+                sides,
             )
         else:
             squares = state.squares
-        squares = [self.squares * v + (1 - self.squares) * _into(g, *pair) ** 2 for v, g, pair in zip(squares, leaves, sides)]
+        squares = [
+            self.squares * v + (1 - self.squares) * _into(g, *pair) ** 2
+            for v, g, pair in zip(squares, leaves, sides)
+        ]
         steps = []
         for m, v, pair in zip(means, squares, sides):
             # a mean that begins with zero is too small by what it keeps of that
@@ -104,11 +115,17 @@ class SOAP(Rated):
             steps.append(_out_of(_into(mean, *pair) / (size + TINY + _rounding(size)), *pair))
         return jax.tree.unflatten(structure, steps), SOAPState(count, means, squares, sides)
 
-    def _seen(self, gradient: Matrix, left: Side | None, right: Side | None) -> tuple[Side | None, Side | None]:
+    def _seen(
+        self, gradient: Matrix, left: Side | None, right: Side | None
+    ) -> tuple[Side | None, Side | None]:
         """Both sides, told of a gradient."""
 
         def told(side: Side | None, a: Array, b: Array) -> Side | None:
-            return None if side is None else Side(self.squares * side.mean + (1 - self.squares) * _times(a, b), side.basis)
+            return (
+                None
+                if side is None
+                else Side(self.squares * side.mean + (1 - self.squares) * _times(a, b), side.basis)
+            )
 
         turned = jnp.swapaxes(gradient, -1, -2) if gradient.ndim > 1 else gradient
         return told(left, gradient, turned), told(right, turned, gradient)
@@ -136,7 +153,9 @@ def _rounding(size: Array) -> Array:
     """What rounding leaves of matrices of such entries, or nothing for a vector, which is not turned."""
     if size.ndim < 2:
         return jnp.zeros(())
-    return ROUNDINGS * jnp.finfo(size.dtype).eps * jnp.linalg.norm(size, axis=(-2, -1), keepdims=True)
+    return (
+        ROUNDINGS * jnp.finfo(size.dtype).eps * jnp.linalg.norm(size, axis=(-2, -1), keepdims=True)
+    )
 
 
 def _into(matrix: Array, left: Side | None, right: Side | None) -> Array:
