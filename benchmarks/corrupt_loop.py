@@ -27,7 +27,8 @@ from separax.runs.describing import described
 from separax.runs.folder import read_settings
 from separax.runs.keeping import check
 from separax.runs.states import NAMES, States
-from separax.solving import session
+from separax.solving import trained
+from separax.training import session
 
 WAYS = ("changed", "cut", "emptied", "swapped for another run's", "swapped for another of its own")
 
@@ -75,7 +76,7 @@ def states(folder: Path) -> dict[Path, list[bytes]]:
 
 def main() -> None:
     options = parser(__doc__ or "", 1000).parse_args()
-    session.SAVE_SECONDS = session.LAUNCH_SECONDS = 0.0
+    trained.SAVE_SECONDS = session.LAUNCH_SECONDS = 0.0
     draw = random.Random(options.seed)
     found = dict.fromkeys(
         ("detected", "load_refused", "load_the_same", "load_wrong", "resume_wrong", "tracebacks"), 0

@@ -27,12 +27,13 @@ STEPS = 4000
 def run(kind: str, folder: Path) -> None:
     import jax
 
-    from separax.solving import session
+    from separax.solving import trained
+    from separax.training import session
 
     # programs are compiled once for all processes: kills then fall into training and saving, not into compiling
     jax.config.update("jax_compilation_cache_dir", str(folder.parent / "programs"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    session.SAVE_SECONDS = session.LAUNCH_SECONDS = 0.05
+    trained.SAVE_SECONDS = session.LAUNCH_SECONDS = 0.05
     solve(kind, folder, STEPS)
 
 

@@ -22,7 +22,7 @@ from recording import keep
 
 import separax as sx
 from separax.paper.catalogue import find
-from separax.solving import session
+from separax.solving import trained
 
 ROWS = {  # problem, network: a middling one with Adam, and a small one with the whole inverse Hessian of BFGS
     "adam": (
@@ -58,7 +58,7 @@ class Clock:
         return 1e3 * (self.last - self.first) / (self.done - self.begun)
 
     def watching(self, save: Callable[..., bool]) -> Callable[..., bool]:
-        def timed(run: session.Session, wait: bool = False) -> bool:
+        def timed(run: trained.Training, wait: bool = False) -> bool:
             began = time.perf_counter()
             done = save(run, wait)
             self.waited += (
@@ -73,12 +73,12 @@ def measured(row: str, steps: int, folder: Path | None) -> Clock:
     name, how = ROWS[row]
     problem, _ = find(name).make("best", "spinn-mod")
     problem.reference = None
-    clock, save = Clock(), session.Session._save
-    session.Session._save = clock.watching(save)
+    clock, save = Clock(), trained.Training._save
+    trained.Training._save = clock.watching(save)
     try:
         sx.solve(problem, how().with_steps(steps), out=folder, callback=clock, progress=False)
     finally:
-        session.Session._save = save
+        trained.Training._save = save
     return clock
 
 
@@ -88,11 +88,11 @@ def main() -> None:
     )
     parser.add_argument("--rows", nargs="*", default=list(ROWS))
     parser.add_argument("--seconds", type=float, default=100.0, help="of training, of each run")
-    parser.add_argument("--every", type=float, default=session.SAVE_SECONDS)
+    parser.add_argument("--every", type=float, default=trained.SAVE_SECONDS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", default="-")
     options = parser.parse_args()
-    session.SAVE_SECONDS = options.every
+    trained.SAVE_SECONDS = options.every
     rows = []
     for row in options.rows:
         steps = max(

@@ -24,8 +24,8 @@ from recording import keep
 import separax as sx
 from separax.output.page import write_report
 from separax.residuals.model import Model
+from separax.solution import History, Outcome, Piece, Solution, Timing
 from separax.solution.record import make_record
-from separax.solution.solution import History, Solution, Timing
 
 FRAMES = """(seconds) => new Promise((done) => {
   const viewer = separaxViewer;
@@ -65,9 +65,8 @@ def untrained(rank: int) -> Solution:
         model = Model.build(problem, recipe, jax.random.key(0))
     steps = np.arange(1, 100)
     history = History(steps, {"residual": 1.0 / steps}, 1.0 / steps)
-    return Solution(
-        problem, recipe, model, history=history, timing=Timing(0.0, 1.0, 99), best_loss=0.01
-    )
+    outcome = Outcome(recipe, history, Timing(0.0, 1.0, 99), best_loss=0.01)
+    return Solution(problem, [Piece.of(model)], outcome)
 
 
 def measure(page_file: Path, seconds: float, repeats: int) -> dict:

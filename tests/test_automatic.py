@@ -688,7 +688,7 @@ def test_rounding_is_named():
 def test_a_run_that_was_stopped_goes_on_with_its_last_level(tmp_path, monkeypatch):
     """Stopped in its second level, it is not begun from the first again."""
     monkeypatch.setattr(
-        "separax.solving.session.LAUNCH_SECONDS", 0.0
+        "separax.training.session.LAUNCH_SECONDS", 0.0
     )  # launches as short as they get
 
     def ctrl_c(step, **_):

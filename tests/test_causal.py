@@ -177,7 +177,7 @@ def test_early_times_are_solved_first():
 
 
 def test_a_run_goes_on_with_its_tolerance(tmp_path, monkeypatch):
-    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)
+    monkeypatch.setattr("separax.training.session.LAUNCH_SECONDS", 0.0)
     how = recipe(steps=40, points=8, causal=sx.Causal(slices=8, tolerances=(0.0, 1e-9, 1e3)))
     text = sx.Problem(BOX, lambda u: {"along": u.t + 6 * u.x}, [sx.Initial(moving), sx.Periodic()])
 

@@ -18,7 +18,7 @@ from separax.paper.reproduce.plan import Job
 from separax.residuals.loss import Loss
 from separax.separable.merging import BatchedMerge
 from separax.separable.separable import Separable
-from separax.solving import session
+from separax.training import session
 from separax.training.trainer import Trainer
 
 GPU = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200")
@@ -27,14 +27,14 @@ GPU = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200")
 def is_for_the_processor(name, **how):
     problem, recipe = find(name).make(**how)
     with jax.enable_x64(True):
-        return not isinstance(session.suited(Loss(problem, recipe)), contextlib.nullcontext)
+        return not isinstance(session.device_for(Loss(problem, recipe)), contextlib.nullcontext)
 
 
 @pytest.mark.parametrize(
     "name", ["helmholtz", "klein-gordon", "klein-gordon-3d", "diffusion-5d", "poisson-lshape"]
 )
 def test_small_solves_are_done_on_the_processor(monkeypatch, name):
-    monkeypatch.setattr("separax.solving.session.default_device", lambda: GPU)
+    monkeypatch.setattr("separax.training.session.default_device", lambda: GPU)
     assert is_for_the_processor(name)
 
 
@@ -43,7 +43,7 @@ def test_small_solves_are_done_on_the_processor(monkeypatch, name):
     [("navier-stokes-3d", {}), ("flow-mixing", {}), ("diffusion", {}), ("helmholtz", {"recipe": "paper"}), ("helmholtz", {"network": "spinn"})],
 )  # fmt: skip
 def test_large_solves_and_all_training_are_a_gpus(monkeypatch, name, how):
-    monkeypatch.setattr("separax.solving.session.default_device", lambda: GPU)
+    monkeypatch.setattr("separax.training.session.default_device", lambda: GPU)
     assert not is_for_the_processor(name, **how)
 
 

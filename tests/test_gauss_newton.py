@@ -199,7 +199,7 @@ def test_a_pointwise_network_by_conjugate_gradients():
 @pytest.mark.parametrize("most", [3_000, 0], ids=["matrix", "conjugate gradients"])
 def test_a_run_that_was_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch, most):
     monkeypatch.setattr(
-        "separax.solving.session.LAUNCH_SECONDS", 0.0
+        "separax.training.session.LAUNCH_SECONDS", 0.0
     )  # launches as short as they get
     how = recipe(points=12, optimiser=sx.GaussNewton(12, most))
 

@@ -13,6 +13,7 @@ from separax.equations.inputs import START, values_name
 from separax.residuals.loss import Loss
 from separax.runs.folder import read_settings
 from separax.runs.keeping import check
+from separax.solution import Piece, Solution
 from separax.solving import marching
 from separax.training.trainer import Trainer
 
@@ -161,7 +162,7 @@ def test_all_windows_are_compiled_once(monkeypatch):
             return super().compile(state)
 
     monkeypatch.setattr("separax.solving.marching.Trainer", Seen)
-    monkeypatch.setattr("separax.solving.session.Trainer", Seen)
+    monkeypatch.setattr("separax.training.session.Trainer", Seen)
     stages = [sx.Adam(5e-3, steps=40), sx.LBFGS(20)]
     sx.solve(problem(), recipe(optimiser=stages, steps=60), windows=3, progress=False)
     assert compiled == [0, 1]
@@ -224,9 +225,7 @@ def test_the_state_at_the_end_is_handed_on_exactly(marched):
         x = np.asarray(term.fixed["x"])
         assert len(x) == 32
         np.testing.assert_allclose(given[values_name(0)][0], exact(1.0, x), rtol=1e-6)
-        from separax.solution.view import View
-
-        view = View(problem(), how, trainer.model(state.best), problem().quantities)
+        view = Solution(problem(), [Piece.of(trainer.model(state.best))])
         np.testing.assert_allclose(
             found[values_name(0)][0], view(t=marched.edges[1], x=x), rtol=1e-5
         )
@@ -265,7 +264,7 @@ class Stop:
 
 
 def test_a_march_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)
+    monkeypatch.setattr("separax.training.session.LAUNCH_SECONDS", 0.0)
     whole = sx.solve(problem(), recipe(steps=300), windows=3, progress=False)
     part = sx.solve(
         problem(),

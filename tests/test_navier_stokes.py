@@ -16,7 +16,6 @@ from separax.paper.catalogue.navier_stokes import recipe, solved
 from separax.paper.flows.flow import Flow, random_flow
 from separax.paper.references.navier_stokes import VISCOSITY
 from separax.residuals.loss import Loss
-from separax.solution.pieces import Marched
 
 COSINE = np.pi / 2
 
@@ -250,7 +249,7 @@ def test_a_marched_solution_has_the_derived_quantities(tmp_path):
     problem, recipe = find("navier-stokes").make("best", "spinn-mod")
     small = dataclasses.replace(recipe, points=8).with_steps(20)
     found = sx.solve(problem, small, windows=2, progress=False)
-    assert isinstance(found, Marched)
+    assert found.is_marched
     x = np.linspace(0, 6, 4)
     values = found(t=np.array([0.2, 0.7]), x=x, y=x)
     np.testing.assert_allclose(

@@ -310,7 +310,7 @@ def test_seeds_trained_together_are_those_trained_alone():
 def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
     """Stopped where L-BFGS would begin, and inside L-BFGS."""
     monkeypatch.setattr(
-        "separax.solving.session.LAUNCH_SECONDS", 0.0
+        "separax.training.session.LAUNCH_SECONDS", 0.0
     )  # launches as short as they get
     how = recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(300), steps=200, sampler=sx.Uniform(every=10))
     straight = sx.solve(decay(), how, out=tmp_path / "straight")

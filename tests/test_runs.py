@@ -21,7 +21,8 @@ from separax.runs.folder import Run, read_settings
 from separax.runs.keeping import check
 from separax.runs.sampled_shape import SampledShape, samples
 from separax.runs.states import NAMES, Saver, States
-from separax.solving import session
+from separax.solving import trained
+from separax.training import session
 
 TINY = sx.SPINN(rank=3, width=6, depth=1)
 T, X = np.linspace(0, 1, 5), np.linspace(0, 2, 6)
@@ -55,8 +56,8 @@ def solve(folder, problem=None, how=None, **options):
 def often():
     """Every launch is as short as it gets, and saved before the next one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("separax.solving.session.SAVE_SECONDS", -1.0)
-        patch.setattr("separax.solving.session.LAUNCH_SECONDS", 0.0)
+        patch.setattr("separax.solving.trained.SAVE_SECONDS", -1.0)
+        patch.setattr("separax.training.session.LAUNCH_SECONDS", 0.0)
         patch.setattr(Saver, "start", Saver.do)
         yield
 
@@ -435,7 +436,8 @@ def full(monkeypatch, *names):
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, content)
 
-    monkeypatch.setattr("separax.runs.files.write", fails)
+    for room in ("folder", "states", "keeping"):
+        monkeypatch.setattr(f"separax.runs.{room}.write", fails)
 
 
 @pytest.mark.usefixtures("often")
@@ -470,7 +472,8 @@ def test_a_solution_outlives_whatever_goes_wrong_while_it_is_kept(tmp_path, monk
     def fails(*_):
         raise TypeError("cannot be written as text")
 
-    monkeypatch.setattr("separax.runs.files.npz", fails)
+    for room in ("folder", "states"):
+        monkeypatch.setattr(f"separax.runs.{room}.npz", fails)
     found = solve(tmp_path / "run", how=recipe(steps=10))
     assert np.all(np.isfinite(found(t=T, x=X)["u"]))
     said = capsys.readouterr().err
@@ -504,7 +507,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_compiles(fol
 
     os_open = os.open
     monkeypatch.setattr(os, "open", read_only)
-    monkeypatch.setattr("separax.solving.session.Session", None)
+    monkeypatch.setattr("separax.solving.trained.Session", None)
     with pytest.raises(sx.InputError, match=r"out: cannot write to .* \(Read-only file system\)"):
         solve(folder, resume=True)
 
@@ -513,7 +516,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_compiles(fol
 
 
 def doomed(folder):
-    session.SAVE_SECONDS, session.LAUNCH_SECONDS = -1.0, 0.0
+    trained.SAVE_SECONDS, session.LAUNCH_SECONDS = -1.0, 0.0
 
     def die(step, **_):
         if step == 200:

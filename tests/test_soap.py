@@ -164,7 +164,7 @@ def test_only_the_weights_of_layers_are_matrices(network):
 
 def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "separax.solving.session.LAUNCH_SECONDS", 0.0
+        "separax.training.session.LAUNCH_SECONDS", 0.0
     )  # launches as short as they get
     how = recipe(sx.SOAP(1e-2, "cosine", warmup=10, steps=300))
     straight = sx.solve(decay(), how, out=tmp_path / "straight")

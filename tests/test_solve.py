@@ -146,7 +146,7 @@ def test_errors_against_the_reference(solution):
 
 def test_a_large_lattice_is_evaluated_in_slabs(solution, monkeypatch):
     whole = solution(t=TS, x=XS, y=YS)
-    monkeypatch.setattr("separax.solution.view.SLAB", {True: 90, False: 90})
+    monkeypatch.setattr("separax.solution.evaluation.SLAB", {True: 90, False: 90})
     np.testing.assert_allclose(solution(t=TS, x=XS, y=YS), whole, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
         solution.at(np.zeros((200, 3))), float(solution(t=0, x=0, y=0)), rtol=1e-4, atol=1e-6
@@ -355,7 +355,7 @@ def trainers(monkeypatch):
 @pytest.mark.parametrize("steps", [330, 107])
 def test_one_compilation_per_run(trainers, monkeypatch, steps):
     monkeypatch.setattr(
-        "separax.solving.session.LAUNCH_SECONDS", 0.0
+        "separax.training.session.LAUNCH_SECONDS", 0.0
     )  # launches as short as they get
     solution = sx.solve(decay(), recipe(steps=steps))
     (trainer,) = trainers
@@ -371,7 +371,7 @@ def test_the_same_seed_gives_the_same_parameters(trainers, monkeypatch):
     """The same seed twice, in one long launch or in many short ones: the same run, bit for bit."""
     found = []
     for seconds in (0.0, 1e9):
-        monkeypatch.setattr("separax.solving.session.LAUNCH_SECONDS", seconds)
+        monkeypatch.setattr("separax.training.session.LAUNCH_SECONDS", seconds)
         found.append(sx.solve(decay(), recipe(steps=400)))
     assert len(trainers[0].launches) > len(trainers[1].launches)
     same(*found)

@@ -6,8 +6,7 @@ import jax
 import numpy as np
 
 from separax.residuals.model import Model
-from separax.solution.pieces import Marched
-from separax.solution.solution import History, Solution, Timing
+from separax.solution import History, Outcome, Piece, Solution, Timing
 
 
 def untrained(problem, recipe, seed=0, since=0.0, steps=10, first=None):
@@ -17,16 +16,8 @@ def untrained(problem, recipe, seed=0, since=0.0, steps=10, first=None):
     at = np.arange(steps)
     losses = {name: np.exp(-at / (i + 2)) for i, name in enumerate(problem.names)}
     history = History(at, losses, sum(losses.values()), at[::2], 0.5 ** at[::2])
-    return Solution(
-        problem,
-        recipe,
-        model,
-        history=history,
-        timing=Timing(1.0, 2.0, steps),
-        seed=seed,
-        best_loss=0.1,
-        since=since,
-    )
+    outcome = Outcome(recipe, history, Timing(1.0, 2.0, steps), seed=seed, best_loss=0.1)
+    return Solution(problem, [Piece.of(model, since)], outcome)
 
 
 def untrained_march(problem, recipe, windows):
@@ -41,4 +32,5 @@ def untrained_march(problem, recipe, windows):
         )
         for i, (low, high) in enumerate(itertools.pairwise(edges))
     ]
-    return Marched.joined(problem, recipe, parts, edges, None)
+    outcome = Outcome.joined(recipe, [part.outcome for part in parts], False, None)
+    return Solution.joined(problem, parts, outcome)

@@ -1,6 +1,16 @@
 """Foundations: errors, calls of user functions, devices, memory, compilation, arithmetic."""
 
-from .arithmetic import PRECISION, across, add_up, in_tf32, product, rounded
+from .arithmetic import (
+    PRECISION,
+    across,
+    add_up,
+    in_callers_precision,
+    in_tf32,
+    is_traced,
+    precision_for,
+    product,
+    rounded,
+)
 from .compilation import Options, options_for_few_runs, options_for_training
 from .devices import default_device, device_name, on_cpu, to_device
 from .errors import (
@@ -36,7 +46,9 @@ __all__ = [
     "finite",
     "fits",
     "in_bytes",
+    "in_callers_precision",
     "in_tf32",
+    "is_traced",
     "listed",
     "nearest",
     "on_cpu",
@@ -44,6 +56,7 @@ __all__ = [
     "options_for_few_runs",
     "options_for_training",
     "parameters",
+    "precision_for",
     "product",
     "rounded",
     "say",

@@ -7,10 +7,16 @@ import functools
 import operator
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
+from typing import Any, TypeVar
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.core import Tracer  # pyright: ignore[reportPrivateImportUsage]
 from jaxtyping import Array, Float
+
+Tree = TypeVar("Tree")
 
 # On a GPU a float32 product is done in TF32 (10 bits) unless full precision is asked for, and residuals feel it.
 PRECISION = lax.Precision.HIGHEST
@@ -53,3 +59,30 @@ def across(
 def add_up(arrays: Iterable[Array]) -> Array:
     """The sum of one array or more, which unlike `sum` does not begin with the number 0."""
     return functools.reduce(operator.add, arrays)
+
+
+def is_traced(*trees: Any) -> bool:
+    """Whether this is inside a transformation of JAX, or one of the arrays of the trees is."""
+    leaves = [*jax.tree.leaves(trees), jnp.zeros(())]
+    return any(isinstance(leaf, Tracer) for leaf in leaves)
+
+
+@contextlib.contextmanager
+def precision_for(*trees: Any) -> Iterator[bool]:
+    """Allows float64 inside, also where JAX was not told to; in a transformation of JAX the
+    caller's precision stays as it is. Yields whether this is in one."""
+    if is_traced(*trees):
+        yield True
+        return
+    with jax.enable_x64(True):
+        yield False
+
+
+def in_callers_precision(tree: Tree) -> Tree:
+    """A tree whose float64 arrays are float32 where JAX does not allow float64 here."""
+    return jax.tree.map(
+        lambda a: (
+            jnp.asarray(a, jax.dtypes.canonicalize_dtype(a.dtype)) if eqx.is_inexact_array(a) else a
+        ),
+        tree,
+    )

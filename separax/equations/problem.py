@@ -343,9 +343,17 @@ class Problem:
         """Why there is nothing to measure errors against, and what to do."""
         return "the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)"
 
+    _whole: Problem | None = None  # of a part of the interval of time
+
+    @property
+    def whole(self) -> Problem:
+        """The problem that this is a part of in time: itself, if it is none."""
+        return self if self._whole is None else self._whole
+
     def during(self, start: float, end: float) -> Problem:
         """The same problem on a part of the interval of time; its terms stay those of the whole."""
         part = copy.copy(self)
+        part._whole = self.whole
         part.box = Box(
             **{
                 axis: (float(start), float(end)) if axis == "t" else self.box[axis]

@@ -15,14 +15,14 @@ from .cuts import Picture, chosen, field_name, limits, shown_axes, values_on
 from .figures import known_ending, lines, panels, written
 
 if TYPE_CHECKING:
-    from ..solution import View
+    from ..solution import Solution
 
 ENDINGS = (".gif", ".mp4")
 BATCH = 16  # frames evaluated at once
 
 
 def animate(
-    view: View,
+    view: Solution,
     path: str | os.PathLike[str],
     x: Any = None,
     y: Any = None,
@@ -105,7 +105,7 @@ def _ffmpeg() -> str | None:
         return None
 
 
-def _over(view: View, over: str | None, x: Any, y: Any) -> str:
+def _over(view: Solution, over: str | None, x: Any, y: Any) -> str:
     """The axis that moves: time, or the first one that is not shown."""
     box = view.problem.box
     if over is not None:
@@ -121,7 +121,7 @@ def _over(view: View, over: str | None, x: Any, y: Any) -> str:
 
 
 def _values(
-    view: View,
+    view: Solution,
     name: str,
     coordinates: Mapping[str, Any],
     over: str,

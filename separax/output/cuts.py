@@ -13,12 +13,11 @@ import numpy as np
 
 from ..core import InputError, listed, nearest
 from ..domain import TIME
-from ..equations import example
 
 if TYPE_CHECKING:
     from ..domain import Box
     from ..equations import Problem
-    from ..solution import View
+    from ..solution import Solution
 
 MOST_PICTURES = 12
 STRIP = 3  # a plane this many times longer than wide, or more, is not drawn to scale: nothing would be seen of it
@@ -172,7 +171,7 @@ def _combined(
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
-def field_name(view: View, field: str | None) -> str:
+def field_name(view: Solution, field: str | None) -> str:
     """The field to look at: the one asked for, or the first whose truth is known."""
     names = outputs(view)
     if field is None:
@@ -186,43 +185,44 @@ def field_name(view: View, field: str | None) -> str:
     return field
 
 
-def outputs(view: View) -> tuple[str, ...]:
+def outputs(view: Solution) -> tuple[str, ...]:
     """What a solution, or an operator applied to one, gives by name; the only thing an operator gives has none."""
-    tracer, coordinates = example(view.problem)
-    with jax.enable_x64(True):
-        unknowns = {k: jnp.asarray(v, jnp.float64) for k, v in view.model.unknowns.items()}
-        names = tuple(view._expressions(view.problem.field_map(tracer), coordinates, unknowns))
-    return names
+    return view.names
 
 
-def values_on(view: View, field: str, coordinates: Mapping[str, Any]) -> np.ndarray:
+def values_on(view: Solution, field: str, coordinates: Mapping[str, Any]) -> np.ndarray:
     found = view(**coordinates)
     return np.asarray(found[field] if isinstance(found, dict) else found)
 
 
-def has_reference(view: View, field: str) -> bool:
+def has_reference(view: Solution, field: str) -> bool:
     """Whether the truth about a field is known. What is derived from a solution has none."""
-    from ..solution import Solution
+    from ..solution import Outputs
 
     reference = view.problem.reference
-    if not isinstance(view, Solution) or reference is None:
+    if not isinstance(view.operator, Outputs) or reference is None:
         return False
     return not isinstance(reference, Mapping) or field in reference
 
 
-def reference_on(view: View, field: str, coordinates: Mapping[str, Any]) -> np.ndarray | None:
+def reference_on(view: Solution, field: str, coordinates: Mapping[str, Any]) -> np.ndarray | None:
     from ..solution import reference_on as values
 
-    lattice, dropped = view._lattice((), coordinates)
+    lattice, dropped = view.lattice((), coordinates)
     with jax.enable_x64(True):
         # where the solution is evaluated, to the last digit, but in double precision: the difference is the solution's error
-        place = jax.tree.map(lambda c: c.astype(jnp.float64), view._cast(lattice))
+        place = jax.tree.map(lambda c: jnp.asarray(c, view.dtype).astype(jnp.float64), lattice)
         found = values(view.problem, None, place)
         return np.squeeze(np.asarray(found[field]), dropped) if field in found else None
 
 
 def pictures(
-    view: View, field: str, cut: Cut, points: int, reference: bool = True, kept: Kept | None = None
+    view: Solution,
+    field: str,
+    cut: Cut,
+    points: int,
+    reference: bool = True,
+    kept: Kept | None = None,
 ) -> list[Picture]:
     """The field on every cut, with the reference's where it is known or was kept."""
     known = reference and has_reference(view, field)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..separable import Row
-    from ..solution import Solution, View
+    from ..solution import Solution
 
 # colours that stay apart without colour vision and in print (Okabe and Ito)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -79,7 +79,7 @@ def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
 
 
 def plot(
-    view: View,
+    view: Solution,
     x: Any = None,
     y: Any = None,
     *,
@@ -212,7 +212,7 @@ def lines(found: Sequence[Picture]) -> Figure:
     return figure
 
 
-def save_figure(solution: View, path: str | os.PathLike[str], **options: Any) -> Path:
+def save_figure(solution: Solution, path: str | os.PathLike[str], **options: Any) -> Path:
     """A figure of a solution in a file: `save_figure(solution, "u.svg", x="x", y="y", t=0.5)`; the options are `plot`'s. The
     file's ending says what it is."""
     from ..runs import write

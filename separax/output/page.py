@@ -29,7 +29,7 @@ from .cuts import (
 )
 from .figures import DIFFERENCES, VALUES, curves, lines, panels, png
 from .mathml import mathml
-from .viewer.data import largest_products, payload, windows_of
+from .viewer.data import largest_products, payload
 
 SCRIPTS = tuple(f"viewer/viewer{part}.js" for part in ("_formula", "_field", "_solid", "_draw", ""))
 COLOURS = (VALUES, "cividis", DIFFERENCES)  # of the viewer
@@ -292,7 +292,7 @@ def factor_section(solution: Solution, field: str) -> str:
         out.append(
             chart(series, axis, "factor", title=f"Factors along {axis}", named=False, width=NARROW)
         )
-    first = ", of the first window of time" if len(windows_of(solution)) > 1 else ""
+    first = ", of the first window of time" if len(solution.windows) > 1 else ""
     terms = " + ".join(f"{escape(number(s))} Π f<sub>{j + 1}</sub>" for j, s in enumerate(sizes))
     key = legend([(j, f"product {j + 1}, size {number(s)}") for j, s in enumerate(sizes)])
     note = (
@@ -329,7 +329,7 @@ def viewer_section(data: Mapping[str, Any]) -> str:
 def render(solution: Solution, result: Mapping[str, Any], pictures: list[list[Picture]]) -> str:
     data = payload(solution)
     counts = " × ".join(str(n) for n in solution.recipe.counts(solution.problem.box).values())
-    windows = len(windows_of(solution))
+    windows = len(solution.windows)
     lead = [
         f"{counts} points",
         result.get("network"),

@@ -16,7 +16,7 @@ import numpy as np
 from ..equations import Field, Problem, Tracer, formula_of
 from ..recipe import Recipe
 from ..residuals import Model
-from ..solution import Ensemble, Marched, Solution
+from ..solution import Ensemble, Solution
 from .sampled_shape import samples
 
 Description = tuple[dict[str, Any], dict[str, np.ndarray]]
@@ -37,7 +37,7 @@ def described(found: Solution | Ensemble) -> Description:
     }
     arrays: dict[str, np.ndarray] = {}
     for i, solution in enumerate(solutions):
-        for j, window in enumerate(windows_of(solution)):
+        for j, window in enumerate(solution.windows):
             arrays |= {f"{i}.{j}.{name}": leaf for name, leaf in leaves(window.model).items()}
     if first.problem.shape is not None:
         arrays["shape"] = samples(first.problem.shape)
@@ -47,10 +47,6 @@ def described(found: Solution | Ensemble) -> Description:
             for axis, each in zip(first.problem.box.axes, first.problem.lift.series)
         }
     return about, arrays
-
-
-def windows_of(solution: Solution) -> Sequence[Solution]:
-    return solution.windows if isinstance(solution, Marched) else [solution]
 
 
 def leaves(tree: Any) -> dict[str, np.ndarray]:
@@ -83,10 +79,10 @@ def _solution(solution: Solution) -> dict[str, Any]:
         "unknowns": solution.unknowns,
         "derived": derived,
         "left_out": left_out,
-        "marched": isinstance(solution, Marched),
+        "marched": solution.is_marched,
         "windows": [
             {
-                "since": w.since,
+                "since": float(w.pieces[0].time_origin),
                 "box": {axis: list(w.problem.box[axis]) for axis in w.problem.box.axes},
                 "best_step": w.best_step,
                 "best_loss": w.best_loss if math.isfinite(w.best_loss) else None,
@@ -94,7 +90,7 @@ def _solution(solution: Solution) -> dict[str, Any]:
                 "interrupted": w.interrupted,
                 "timing": dataclasses.asdict(w.timing),
             }
-            for w in windows_of(solution)
+            for w in solution.windows
         ],
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array
 
@@ -13,7 +14,7 @@ from ..domain import TIME, Lattice
 from ..networks import SeparableNetwork, SeparableSource, sources
 from ..separable import Key, Tucker, columns, join, shorten, sum_of_tuckers
 from ..solution import Solution, has_core, tucker_columns
-from .describing import combinations, windows_of
+from .describing import combinations
 
 NODES = 256  # per axis
 TOLERANCE = 1e-7  # relative: what columns and cores leave out, as much as float32 does
@@ -25,7 +26,7 @@ def factors(solution: Solution) -> dict[str, np.ndarray] | None:
     """The factors of every field in float32: u on a lattice of `nodes.x`, `nodes.y` is the sum over r of `u.x`[:, r] · `u.y`[:, r]; where
     there is a core, Σ `u.core`[a, b] · `u.x`[:, a] · `u.y`[:, b]. What a window of a march has for itself begins with its number, `2.u.x`:
     everything but a core, and beside one what does not depend on time. None where the network is not separable."""
-    windows = windows_of(solution)
+    windows = solution.windows
     network = solution.model.network
     if not isinstance(network, SeparableNetwork):
         return None
@@ -54,8 +55,8 @@ def _plain(solution: Solution) -> dict[str, np.ndarray]:
     box, sums = solution.problem.box, _sums(solution)
     lattice = box.lattice(NODES)
     found = {f"nodes.{axis}": np.asarray(lattice[axis], np.float32) for axis in box.axes}
-    with solution._precision():
-        place = solution._cast(solution._own_time(lattice))
+    with jax.enable_x64(True):
+        place = solution.pieces[0].own_time(lattice)
         each = _sampled(solution.model.network, place, tuple(terms for terms, _ in sums.values()))
     for (name, (_, constant)), made in zip(sums.items(), each):
         for i, (axis, factor) in enumerate(zip(box.axes, made)):

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ..core import InputError
-from ..solution import Ensemble, History, Marched, Solution, make_record
+from ..solution import Ensemble, History, Solution, make_record
 from .describing import described, settings
 from .factors import factors
 from .files import Damaged, digest_of, read, read_json, read_npz, seal, sealed_json, write
@@ -47,11 +47,11 @@ def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
     first = solutions[0]
     with jax.enable_x64(True):
         asked = settings(first.problem, first.recipe, [s.seed for s in solutions])
-    if isinstance(first, Marched):
+    if first.is_marched:
         asked |= {"windows": len(first.windows)}
     with Run(directory, asked) as run:
         try:
-            keep(run, found, (found.record or make_record(found)) | {"run_dir": str(run.path)})
+            keep(run, found, dict(found.record or make_record(found)) | {"run_dir": str(run.path)})
         except OSError as error:
             raise InputError(
                 f"save: cannot write to {run.path} ({error.strerror}): choose another folder"

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +22,7 @@ from ..networks import PINN, SPINN, Axis, KnownPart
 from ..recipe import BFGS, LBFGS, SOAP, Adam, Causal, GaussNewton, Recipe, Solve
 from ..residuals import Model
 from ..separable import Key
-from ..solution import Ensemble, History, Marched, Solution, Timing
+from ..solution import Ensemble, History, Outcome, Piece, Solution, Timing
 from .files import Damaged, digest_of, read, read_json, read_npz
 from .folder import RECORD, SOLUTION, read_settings
 from .keeping import read_history
@@ -86,12 +86,6 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
                     else KeptProblem(about["problem"], kept, arrays, settings["equation"])
                 )
                 found.append(_solution(folder, problems[-1], about, arrays, record, i))
-                found[-1].device = record.get("device", found[-1].device)
-                found[-1].advice = tuple(record.get("advice", ()))
-                if "estimate" in record:  # a record has no infinite numbers
-                    found[-1].estimate = (
-                        math.inf if record["estimate"] is None else record["estimate"]
-                    )
     except (
         KeyError,
         TypeError,
@@ -100,9 +94,7 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
         raise Damaged(
             folder / SOLUTION, f"does not hold what it should ({type(error).__name__}: {error})"
         ) from error
-    out = Ensemble(found) if about["several"] else found[0]
-    out.record = record
-    return out
+    return (Ensemble(found) if about["several"] else found[0]).with_record(record)
 
 
 def _check_identity(
@@ -166,6 +158,8 @@ def _solution(
     recipe = _recipe(about["recipe"])
     name = f"history-seed{kept['seed']}.csv" if about["several"] else "history.csv"
     history = _history(folder, record, name)
+    known: dict[str, Any] = {"seed": kept["seed"], "run_dir": folder}
+    known |= {"device": record["device"]} if "device" in record else {}
     windows = []
     for j, window in enumerate(kept["windows"]):
         bounds = window["box"].get(TIME)
@@ -174,35 +168,33 @@ def _solution(
             if not kept["marched"]
             else _part(history, j * recipe.total_steps, (j + 1) * recipe.total_steps)
         )
-        solution = Solution(
-            problem.during(*bounds) if kept["marched"] else problem,
+        outcome = Outcome(
             recipe,
-            _model(
-                about["network"],
-                recipe,
-                problem,
-                {k: arrays[k] for k in arrays if k.startswith(f"{i}.{j}.")},
-                f"{i}.{j}.",
-            ),
-            history=part,
-            timing=Timing(**window["timing"]),
-            seed=kept["seed"],
+            part,
+            Timing(**window["timing"]),
             best_step=window["best_step"],
             best_loss=np.nan if window["best_loss"] is None else window["best_loss"],
             memory_bytes=window["memory_bytes"],
             interrupted=window["interrupted"],
-            run_dir=folder,
-            since=window["since"],
+            **known,
         )
-        windows.append(solution)
+        model = _model(
+            about["network"],
+            recipe,
+            problem,
+            {k: arrays[k] for k in arrays if k.startswith(f"{i}.{j}.")},
+            f"{i}.{j}.",
+        )
+        inside = problem.during(*bounds) if kept["marched"] else problem
+        windows.append(Solution(inside, [Piece.of(model, window["since"])], outcome))
+    said: dict[str, Any] = {"advice": tuple(record.get("advice", ()))}
+    if "estimate" in record:  # a record has no infinite numbers
+        said["estimate"] = math.inf if record["estimate"] is None else record["estimate"]
     if not kept["marched"]:
-        return windows[0]
-    edges = np.array(
-        [kept["windows"][0]["box"][TIME][0], *(w["box"][TIME][1] for w in kept["windows"])]
-    )
-    marched = Marched.joined(problem, recipe, windows, edges, folder)
-    marched.interrupted = kept["interrupted"]
-    return marched
+        return windows[0].with_outcome(**said)
+    outcomes = [window.outcome for window in windows]
+    whole = Outcome.joined(recipe, outcomes, kept["interrupted"], folder)
+    return Solution.joined(problem, windows, replace(whole, **said))
 
 
 def _part(history: History, start: int, end: int) -> History:

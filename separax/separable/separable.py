@@ -20,19 +20,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..core import PRECISION, DerivativeError, InputError, add_up, listed, whole
+from ..core import (
+    PRECISION,
+    DerivativeError,
+    InputError,
+    add_up,
+    in_callers_precision,
+    listed,
+    precision_for,
+    whole,
+)
 from ..domain import Lattice
 from .merging import Orders, khatri_rao, merge, merge_at_points
 
 
 def in_own_precision(method: Callable[..., Any]) -> Callable[..., Any]:
-    """float64 factors are worked on in float64, also where JAX was not told to allow it."""
+    """Float64 factors are worked on in float64, also where JAX was not told to allow it. Inside a
+    transformation of JAX the caller's precision counts."""
 
     @functools.wraps(method)
     def wrapped(self: Separable, *arguments: Any, **options: Any) -> Any:
         if self.jets[0].dtype != jnp.float64:
             return method(self, *arguments, **options)
-        with jax.enable_x64(True):
+        with precision_for(self, arguments) as traced:
+            if traced:
+                self, arguments = in_callers_precision((self, arguments))
             return method(self, *arguments, **options)
 
     return wrapped

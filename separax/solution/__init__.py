@@ -1,23 +1,30 @@
-"""Solutions: evaluation, operators, integrals, errors."""
+"""Solutions: evaluation, operators, integrals, errors; and what a run was."""
 
-from .errors import error_lattice, reference_on, squares
+from .errors import Errors, error_lattice, reference_on, squares
+from .evaluation import SLAB, Piece, evaluate
 from .factors import has_core, in_double, tucker_columns
-from .pieces import Marched
+from .operators import AbstractOperator, Derivatives, Outputs, Selected
+from .outcome import History, Outcome, Timing
 from .record import PACKAGES, environment, make_record, version
-from .solution import Ensemble, History, Solution, Timing
-from .view import SLAB, View
+from .solution import Ensemble, Solution
 
 __all__ = [
     "PACKAGES",
     "SLAB",
+    "AbstractOperator",
+    "Derivatives",
     "Ensemble",
+    "Errors",
     "History",
-    "Marched",
+    "Outcome",
+    "Outputs",
+    "Piece",
+    "Selected",
     "Solution",
     "Timing",
-    "View",
     "environment",
     "error_lattice",
+    "evaluate",
     "has_core",
     "in_double",
     "make_record",

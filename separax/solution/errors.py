@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import InputError, add_up, listed, nearest, on_cpu, to_device
+from ..core import InputError, add_up, is_traced, listed, nearest, on_cpu, precision_for, to_device
 from ..domain import Lattice
 from ..equations import Problem
 
-CHECKED = {
-    True: 2**20,
-    False: 2**16,
-}  # points of the lattice on which errors are measured, separable or not
+if TYPE_CHECKING:
+    from .solution import Solution
+
+CHECKED = {True: 2**20, False: 2**16}  # points on which errors are measured, separable or not
+
+
+class Errors(NamedTuple):
+    """How far a solution is from a reference: relative in L2, and the root mean square."""
+
+    relative_l2: Any
+    rmse: Any
+
+
+class KnownValues(NamedTuple):
+    """A lattice, and a reference's values there by field."""
+
+    lattice: Lattice
+    values: dict[str, Array]
 
 
 def error_lattice(problem: Problem, most: int) -> Lattice:
@@ -25,27 +40,64 @@ def error_lattice(problem: Problem, most: int) -> Lattice:
     return problem.box.lattice(max(2, min(256, int(most ** (1 / problem.box.dimension) + 1e-9))))
 
 
-_last: list[Any] = []  # what `known` was last asked, and its answer
+def known_values(
+    solution: Solution, reference: Any = None, coordinates: Mapping[str, Any] | None = None
+) -> KnownValues:
+    """A reference, or the problem's own, where a solution is compared with it: on the lattice of
+    the coordinates given or on a regular one, rounded to the solution's precision."""
+    problem = solution.problem
+    with _measuring(solution, coordinates) as host:
+        if coordinates:
+            lattice = solution.lattice((), coordinates)[0]
+        else:
+            lattice = error_lattice(problem, CHECKED[solution.is_separable])
+        lattice = jax.tree.map(lambda a: jnp.asarray(a, solution.dtype), lattice)
+        found = KnownValues(lattice, reference_on(problem, reference, lattice))
+        return found if host is None else KnownValues(*(to_device(each, host) for each in found))
 
 
-def known_on_lattice(problem: Problem, most: int, dtype: Any) -> tuple[Lattice, dict[str, Array]]:
-    """`error_lattice` and the reference there, on the processor; kept, since the seeds of an ensemble ask one after the other."""
-    last = tuple(_last)  # threads may ask, too
-    if last and last[0] is problem and last[1] is problem.reference and last[2] == (most, dtype):
-        return last[3]
-    with on_cpu() as host:
-        lattice = to_device(
-            jax.tree.map(lambda a: jnp.asarray(a, dtype), error_lattice(problem, most)), host
+def errors_against(
+    solution: Solution,
+    reference: Any,
+    field: str | None,
+    coordinates: Mapping[str, Any],
+    known: KnownValues | None = None,
+) -> Errors:
+    """The errors of a solution against a reference, or against the problem's own."""
+    problem = solution.problem
+    if reference is None and problem.reference is None:
+        raise InputError(f"relative_l2: {problem.no_reference()}")
+    if field is not None and field not in problem.outputs:
+        raise InputError(
+            f"relative_l2: there is no field {field!r}; the fields are {listed(problem.outputs)}.{nearest(field, problem.outputs)}"
         )
-        found = lattice, to_device(reference_on(problem, None, lattice), host)
-    _last[:] = problem, problem.reference, (most, dtype), found
-    return found
+    lattice, true = known_values(solution, reference, coordinates) if known is None else known
+    with _measuring(solution, lattice) as host:
+        ours = solution.values(lattice, host)
+        names, wide = [field] if field else list(true), jnp.result_type(float)
+        pair = [{k: jnp.asarray(v[k], wide) for k in names} for v in (ours, true)]
+        difference, size, number = squares(problem, lattice, *pair)
+        relative = jnp.where(size > 0, jnp.sqrt(difference / size), jnp.inf)
+        found = Errors(relative, jnp.sqrt(difference / number))
+    return found if is_traced(found) else Errors(*map(float, found))
+
+
+@contextlib.contextmanager
+def _measuring(*trees: Any) -> Iterator[Any]:
+    """In float64 on the processor, which is yielded; in a transformation of JAX as the caller does."""
+    with precision_for(*trees) as traced:
+        if traced:
+            yield None
+            return
+        with on_cpu() as host:
+            yield host
 
 
 def squares(
     problem: Problem, lattice: Lattice, ours: Mapping[str, Array], true: Mapping[str, Array]
 ) -> tuple[Array, Array, Array]:
-    """Σ (û - u)², Σ u² and the number of values, over the fields in `true` and the part of a lattice inside the shape."""
+    """Σ (û - u)², Σ u² and the number of values, over the fields in `true` and the part of a lattice
+    inside the shape."""
     here = jnp.ones((), bool) if problem.shape is None else problem.shape.mask(lattice.arrays())
     difference = add_up(jnp.sum(jnp.where(here, ours[k] - v, 0.0) ** 2) for k, v in true.items())
     size = add_up(jnp.sum(jnp.where(here, v, 0.0) ** 2) for v in true.values())

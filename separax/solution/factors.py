@@ -8,10 +8,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..domain import TIME
+from ..domain import Lattice
 from ..networks import SeparableNetwork
 from ..separable import MOST_CORE, Tucker
 from .solution import Solution
@@ -28,13 +27,9 @@ def has_core(network: Any) -> bool:
 def in_double(window: Solution, coordinates: Sequence[np.ndarray]) -> tuple[Any, tuple[Any, ...]]:
     """The network of a window and the coordinates as it counts them, in float64 whatever the precision of the training was: what
     rounding adds to a column has no short series. Inside `jax.enable_x64`."""
-    network = jax.tree.map(
-        lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, window.model.network
-    )
-    at = zip(window.problem.box.axes, coordinates)
-    return network, tuple(
-        jnp.asarray(c - (window.since if axis == TIME else 0.0)) for axis, c in at
-    )
+    piece, axes = window.pieces[0].in_double(), window.problem.box.axes
+    place = Lattice(weights=None, **dict(zip(axes, coordinates)))
+    return piece.model.network, piece.own_time(place).coordinates
 
 
 def tucker_columns(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> list[Tucker]:

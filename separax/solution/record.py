@@ -14,7 +14,6 @@ import numpy as np
 from ..core import device_name
 from ..equations import equation
 from ..networks import network_name
-from .pieces import Marched
 from .solution import Ensemble, Solution
 
 PACKAGES = ("separax", "jax", "jaxlib", "equinox", "optax", "numpy")
@@ -41,7 +40,8 @@ def make_record(found: Solution | Ensemble) -> dict[str, Any]:
     solutions = list(found) if isinstance(found, Ensemble) else [found]
     first = solutions[0]
     known = first.problem.reference is not None
-    errors, spreads = zip(*(s.errors() if known else (None, None) for s in solutions))
+    each = Ensemble(solutions).errors() if known else [(None, None)] * len(solutions)
+    errors, spreads = zip(*each)
     counts = first.recipe.counts(first.problem.box)
     same = len(set(counts.values())) == 1
 
@@ -76,11 +76,9 @@ def make_record(found: Solution | Ensemble) -> dict[str, Any]:
         out["relative_l2_each"] = list(errors)
     if first.unknowns:
         out["unknowns"] = first.unknowns
-    if isinstance(first, Marched) and known:  # the mean over windows is what the paper reports
-        each = np.array(
-            [[_error(window) for window in s.windows] for s in solutions if isinstance(s, Marched)]
-        )
-        out["relative_l2_windows"] = [float(v) for v in each.mean(axis=0)]
+    if first.is_marched and known:  # the mean over windows is what the paper reports
+        windows = np.array([[_error(window) for window in s.windows] for s in solutions])
+        out["relative_l2_windows"] = [float(v) for v in windows.mean(axis=0)]
     return _finite(out)
 
 

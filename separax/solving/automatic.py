@@ -26,7 +26,7 @@ from ..recipe import RATES, early_inputs
 from ..residuals import Loss, block_sizes
 from ..runs import Run, described
 from ..solution import Solution, Timing
-from ..training import Trainer, TrainState
+from ..training import Interrupt, Programs, Trainer, TrainState, check_memory, device_for
 from .advice import (
     contradicted,
     hopeless,
@@ -40,7 +40,7 @@ from .advice import (
 )
 from .estimate import Estimate, estimated
 from .levels import ALL, STEPS, Level, begun, constants, recipe_for, refined
-from .session import Interrupt, Programs, Session, Window, check_memory, suited
+from .trained import Training, Window
 
 TOLERANCE = 1e-4
 FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
@@ -100,7 +100,7 @@ def automatic(
             report(step=done + step, steps=LEVELS * STEPS, **now)
 
         solve = functools.partial(_solved, trainer, seed, started, told, interrupt)
-        session, found, estimate = solve(RATES if astray and off > NEAR else ())
+        state, found, estimate = solve(RATES if astray and off > NEAR else ())
         if (
             estimate.family
             and not astray
@@ -109,16 +109,16 @@ def automatic(
             and not interrupt.asked
         ):
             astray = True  # and so it stays: a finer level goes the same way
-            session, found, estimate = solve(RATES, found.timing)
+            state, found, estimate = solve(RATES, found.timing)
         off = estimate.grown
         if astray and estimate.grown <= tolerance:
             estimate = (
                 estimate.settled
             )  # its conditions are enough, and what is left of the residual too little to matter
         levels.append(_level(found, estimate))
-        found.levels, found.estimate = tuple(levels), estimate.error
+        found = found.with_outcome(levels=tuple(levels), estimate=estimate.error)
         if run is not None:
-            _keep(run, found, session.state, done + session.step)
+            _keep(run, found, state, done + int(state.step))
         more = LEVELS - len(levels)
         finer = _finer(problem, levels[-1], tolerance, merge)
         # what a solve that is far off, or has too few functions, does not feel need not be a family of solutions: once more
@@ -137,7 +137,7 @@ def automatic(
         ):
             words += of_levels(problem, levels, tolerance)
             if contradicted(problem, levels):
-                found.estimate = math.inf  # there is nothing to be near to
+                found = found.with_outcome(estimate=math.inf)  # there is nothing to be near to
             break
         functions, rank = finer
         started = begun(
@@ -145,12 +145,11 @@ def automatic(
         )
     if not estimate.family and (unsaid := of_start(problem)):
         words.insert(0, unsaid)
-        found.estimate = math.inf  # of one among many it says nothing
+        found = found.with_outcome(estimate=math.inf)  # of one among many it says nothing
     words += [*of_unknowns(estimate.free), *of_gauges(problem)]
     for sentence in words:
         say(f"{problem.name}: {sentence}")
-    found.advice = tuple(words)
-    return found
+    return found.with_outcome(advice=tuple(words))
 
 
 def _solved(
@@ -161,18 +160,18 @@ def _solved(
     interrupt: Interrupt,
     rates: Sequence[float],
     before: Timing | None = None,
-) -> tuple[Session, Solution, Estimate]:
+) -> tuple[TrainState, Solution, Estimate]:
     """A level, solved at once, or with the weights of early times at these rates, one after the other; its times come on top of those `before`."""
     programs, problem = Programs(trainer), trainer.loss.problem
     compiling, spent = (before.compile_seconds, before.train_seconds) if before else (0.0, 0.0)
-    with suited(trainer.loss):
+    with device_for(trainer.loss):
         ways = early_inputs(rates, trainer.loss.recipe.dtype)
         for number, given in enumerate(ways):
-            session = Session(
-                programs, [seed], None, interrupt, Window(problem, 0, 0.0, given, started)
-            )
+            window = Window(problem, 0, 0.0, given, started)
+            training = Training(programs, [seed], None, interrupt, window)
+            session = training.session
             session.compiling, session.spent = compiling, spent
-            session.go(
+            training.go(
                 lambda step, number=number, **now: report(
                     step=(number * STEPS + step) // len(ways), **now
                 )
@@ -180,9 +179,9 @@ def _solved(
             started, compiling, spent = session.state.best, session.compiling, session.spent
             if interrupt.asked:
                 break
-        found = session.finish()
+        found = training.finish()
         assert isinstance(found, Solution)  # one seed
-        return session, found, estimated(found)
+        return session.state, found, estimated(found)
 
 
 def _finer(
@@ -200,8 +199,8 @@ def _finer(
     return None
 
 
-def looked_at(found: Solution) -> None:
-    """Where a solve by a recipe leaves much of the residual, or the start is not given whole, says what it lacks."""
+def looked_at(found: Solution) -> Solution:
+    """Adds advice: where a solve by a recipe leaves much of the residual, or the start is not given whole, says what it lacks."""
     estimate = estimated(found) if _worth_a_look(found) else None
     words: list[str] = []
     if estimate is not None and estimate.left > CLEARLY:
@@ -210,7 +209,7 @@ def looked_at(found: Solution) -> None:
         words.insert(0, unsaid)
     for sentence in words:
         say(f"{found.problem.name}: {sentence}")
-    found.advice = tuple(words)
+    return found.with_outcome(advice=tuple(words))
 
 
 def _worth_a_look(found: Solution) -> bool:

@@ -16,10 +16,10 @@ from ..recipe import Recipe
 from ..residuals import Loss
 from ..runs import Run, settings
 from ..solution import Ensemble, Solution, make_record
-from ..training import Hooks, Trainer, display
+from ..training import Hooks, Interrupt, Programs, Trainer, check_memory, device_for, display
 from .automatic import TOLERANCE, automatic, looked_at, suits
 from .marching import march, windows_of_length
-from .session import Interrupt, Programs, Session, check_memory, keep_or_say, suited
+from .trained import Training, keep_or_say
 
 
 def solve(
@@ -112,14 +112,14 @@ def solve(
         trainer = Trainer(Loss(problem, recipe), len(seeds) if several else None)
         check_memory(trainer)
         asked = settings(problem, recipe, seeds)
-        with suited(trainer.loss), contextlib.ExitStack() as stack:
+        with device_for(trainer.loss), contextlib.ExitStack() as stack:
             run = stack.enter_context(Run(out, asked, resume)) if out is not None else None
             hooks.on_start(asked)
             with display(problem.name, progress) as shown, Interrupt() as interrupt:
-                session = Session(Programs(trainer), seeds, run, interrupt)
-                session.go(lambda **now: [report(**now) for report in (shown, hooks.on_update)])
+                training = Training(Programs(trainer), seeds, run, interrupt)
+                training.go(lambda **now: [report(**now) for report in (shown, hooks.on_update)])
             return hooks.ended(
-                lambda: session.finish(looked_at if _of_polynomials(recipe) else None)
+                lambda: training.finish(looked_at if _of_polynomials(recipe) else None)
             )
 
 
@@ -154,9 +154,9 @@ def _refine(
                 with display(problem.name, progress) as shown, Interrupt() as interrupt:
                     told = lambda **now: [report(**now) for report in (shown, hooks.on_update)]  # noqa: E731
                     found = automatic(problem, tolerance, seed, run, told, interrupt)
-                if run is not None:
-                    found.run_dir = run.path
-                    keep_or_say(run, found, make_record(found))
-                return found
+                if run is None:
+                    return found
+                found = found.with_outcome(run_dir=run.path)
+                return keep_or_say(run, found, make_record(found))
 
             return hooks.ended(refined)

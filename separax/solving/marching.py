@@ -26,9 +26,9 @@ from ..networks import sources
 from ..recipe import Recipe
 from ..residuals import Loss, Model
 from ..runs import Run, keep_solution, settings
-from ..solution import Ensemble, Marched, Solution, make_record
-from ..training import Hooks, Trainer, display
-from .session import Interrupt, Programs, Session, Window, check_memory, keep_or_say, suited
+from ..solution import Ensemble, Outcome, Solution, make_record
+from ..training import Hooks, Interrupt, Programs, Trainer, check_memory, device_for, display
+from .trained import ErrorProgram, Training, Window, keep_or_say
 
 FINE = 2  # a table of initial values has so many points to one that is drawn per axis
 FEWEST = 32  # but not fewer than these
@@ -44,7 +44,7 @@ def march(
     resume: bool,
     progress: bool | None,
     hooks: Hooks,
-) -> Marched | Ensemble:
+) -> Solution | Ensemble:
     """`solve` with windows."""
     several = isinstance(seed, Sequence)
     seeds = list(seed) if isinstance(seed, Sequence) else [seed]
@@ -54,19 +54,25 @@ def march(
         loss = Loss(first_window(problem, recipe, edges), recipe)
         trainer = Trainer(loss, len(seeds) if several else None)
         check_memory(trainer)
-        stack.enter_context(suited(loss))
+        stack.enter_context(device_for(loss))
         asked = settings(problem, recipe, seeds) | {"windows": windows, "warm": bool(warm)}
         folder = stack.enter_context(Run(out, asked, resume)) if out is not None else None
         hooks.on_start(asked)
         programs, ends = Programs(trainer), _ends(loss, trainer)
+        error = ErrorProgram(programs)
         found: list[list[Solution]] = []
         given = _begin(loss, len(seeds) if several else None)
         params = None
 
-        def joined() -> Marched | Ensemble:
+        def joined() -> Solution | Ensemble:
+            place, stopped = folder and folder.path, len(found) < windows
             marched = [
-                Marched.joined(problem, recipe, pieces, edges, folder and folder.path)
-                for pieces in zip(*found)
+                Solution.joined(
+                    problem,
+                    each,
+                    Outcome.joined(recipe, [one.outcome for one in each], stopped, place),
+                )
+                for each in zip(*found)
             ]
             return Ensemble(marched) if several else marched[0]
 
@@ -75,7 +81,7 @@ def march(
                 inside = problem.during(start, end)
                 run = stack.enter_context(folder.part(number + 1)) if folder is not None else None
                 window = Window(inside, number, start - edges[0], given, params if warm else None)
-                session = Session(programs, seeds, run, interrupt, window)
+                training = Training(programs, seeds, run, interrupt, window, error)
                 before, total = number * recipe.total_steps, windows * recipe.total_steps
 
                 def report(
@@ -84,9 +90,9 @@ def march(
                     for each in (shown, hooks.on_update):
                         each(step=before + step, steps=total, **now)
 
-                session.go(report)
+                training.go(report)
                 try:
-                    solved = session.finish()
+                    solved = training.finish()
                 except Diverged as error:
                     raise _diverged(error, joined() if found else None, folder, number) from error
                 found.append(list(solved) if isinstance(solved, Ensemble) else [solved])
@@ -98,17 +104,17 @@ def march(
                     interrupt.asked or found[-1][0].interrupted
                 ):  # a window that was never trained is no part of a solution
                     break
-                params = session.state.best
+                params = training.session.state.best
                 given = _given(end - edges[0], ends(params, given), len(seeds) if several else None)
         solution = joined()
         if folder is not None:
             folder.saver.wait()
-            keep_or_say(folder, solution, make_record(solution))
+            solution = keep_or_say(folder, solution, make_record(solution))
         return solution
 
 
 def _diverged(
-    error: Diverged, before: Marched | Ensemble | None, folder: Run | None, number: int
+    error: Diverged, before: Solution | Ensemble | None, folder: Run | None, number: int
 ) -> Diverged:
     """What was solved before the window in which the loss stopped being finite is kept, and handed on."""
     where = (

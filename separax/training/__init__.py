@@ -2,6 +2,20 @@
 
 from .hooks import Hooks, TensorBoard
 from .progress import display
+from .session import Interrupt, Programs, Session, check_memory, device_for
 from .trainer import Compiled, Trainer, TrainState, program_bytes
 
-__all__ = ["Compiled", "Hooks", "TensorBoard", "TrainState", "Trainer", "display", "program_bytes"]
+__all__ = [
+    "Compiled",
+    "Hooks",
+    "Interrupt",
+    "Programs",
+    "Session",
+    "TensorBoard",
+    "TrainState",
+    "Trainer",
+    "check_memory",
+    "device_for",
+    "display",
+    "program_bytes",
+]

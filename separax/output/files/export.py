@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...core import InputError, nearest
+from ...core import InputError, listed, nearest
 from ...runs import writing
-from ...solution import View
+from ...solution import Selected, Solution
 from ..animation import animate
 from ..figures import save_figure
 from .lattices import Grid, grid
@@ -41,7 +41,7 @@ FORMATS: dict[str, tuple[str, Callable[[Grid, Path, Path], None]]] = {
 
 
 def export(
-    view: View,
+    view: Solution,
     path: str | os.PathLike[str],
     coordinates: Mapping[str, Any],
     points: int | Mapping[str, int] | None = None,
@@ -52,6 +52,7 @@ def export(
     """Writes a solution, or an operator of one, to a file; returns it. Of a picture, the coordinates are what `plot` takes."""
     final = Path(path)
     endings = {ending: what for ending, (what, _) in FORMATS.items()} | PICTURES
+    endings[PROGRAM] = "the evaluation, as a program of jax.export"
     if final.suffix.lower() not in endings:
         known = ", ".join(f"{ending} ({what})" for ending, what in endings.items())
         raise InputError(
@@ -61,6 +62,8 @@ def export(
         raise InputError(f"to: there is no folder {final.parent}: make it, or choose another one")
     if final.suffix.lower() in PICTURES:
         return write_picture(view, final, units, field=field, points=points, at=at, **coordinates)
+    if final.suffix.lower() == PROGRAM:
+        return write_program(view, final, field, units, points=points, at=at, **coordinates)
     place = grid(view, coordinates, points, field, units)
     if at is not None and (final.suffix.lower() != ".csv" or coordinates or points is not None):
         raise InputError(
@@ -86,9 +89,31 @@ FIGURES = {
 }
 FILMS = {".gif": "a film", ".mp4": "a film, with ffmpeg"}
 PICTURES = FIGURES | FILMS
+PROGRAM = ".jax"
 
 
-def write_picture(view: View, path: Path, units: Mapping[str, str] | None, **options: Any) -> Path:
+def write_program(
+    view: Solution,
+    path: Path,
+    field: str | None,
+    units: Mapping[str, str] | None,
+    **options: Any,
+) -> Path:
+    """The evaluation at any number of scattered points, which runs without separax."""
+    given = [name for name, value in (options | {"units": units}).items() if value is not None]
+    if given:
+        raise InputError(
+            f"{given[0]}: a program is evaluated where it is called: leave {listed(given)} out"
+        )
+    alone = view if field is None else view.of_operator(Selected(view.operator, (field,)))
+    with writing(path) as draft:
+        draft.write_bytes(alone.program())
+    return path
+
+
+def write_picture(
+    view: Solution, path: Path, units: Mapping[str, str] | None, **options: Any
+) -> Path:
     """A figure with the options of `solution.plot`, or a film with those of `solution.animate`."""
     if units:
         raise InputError(

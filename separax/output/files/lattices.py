@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core import InputError, listed, nearest
 from ...domain import Lattice
-from ...solution import SLAB, View
+from ...solution import SLAB, Selected, Solution
 
 MOST = 2**21  # points of a lattice that nobody described
 PER_AXIS = 256  # and along each of its axes
@@ -21,7 +21,7 @@ PER_AXIS = 256  # and along each of its axes
 class Grid:
     """A lattice, and what is wanted on it."""
 
-    view: View
+    view: Solution
     coordinates: dict[str, np.ndarray]  # by axis, in the order of the box
     held: tuple[str, ...]  # axes at one number, which are no dimension of the result
     fields: tuple[str, ...]
@@ -38,7 +38,7 @@ class Grid:
 
     @property
     def dtype(self) -> np.dtype:
-        return np.dtype(self.view.recipe.dtype)
+        return self.view.dtype
 
     @property
     def title(self) -> str:
@@ -47,7 +47,7 @@ class Grid:
     def values(self, **changed: np.ndarray) -> dict[str, np.ndarray]:
         """By field, on the lattice or on another part of it."""
         coordinates = self.coordinates | changed
-        found = self.view._values(Lattice(weights=None, **coordinates))
+        found = self.view.values(Lattice(weights=None, **coordinates))
         gone = tuple(i for i, axis in enumerate(coordinates) if axis in self.held)
         return {
             name: np.squeeze(np.asarray(found[key]), gone)
@@ -62,7 +62,7 @@ class Grid:
         order = tuple(self.axes if order is None else order)
         back = [self.axes.index(axis) for axis in order]
         lengths = [len(self.coordinates[axis]) for axis in order]
-        for place in pieces(lengths, SLAB[self.view._is_separable()]):
+        for place in pieces(lengths, SLAB[self.view.is_separable]):
             part = self.values(
                 **{axis: self.coordinates[axis][cut] for axis, cut in zip(order, place)}
             )
@@ -73,14 +73,8 @@ class Grid:
         if len(self.fields) == 1:
             return self
         key = self.view.names[self.fields.index(field)]
-        own = self.view._expressions
-        return Grid(
-            self.view._view(lambda *given: {key: own(*given)[key]}),
-            self.coordinates,
-            self.held,
-            (field,),
-            self.units,
-        )
+        alone = self.view.of_operator(Selected(self.view.operator, (key,)))
+        return Grid(alone, self.coordinates, self.held, (field,), self.units)
 
     def unit(self, name: str) -> dict[str, str]:
         return {"units": self.units[name]} if name in self.units else {}
@@ -103,7 +97,7 @@ def pieces(lengths: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
 
 
 def grid(
-    view: View,
+    view: Solution,
     coordinates: Mapping[str, Any],
     points: int | Mapping[str, int] | None = None,
     field: str | None = None,
@@ -135,7 +129,7 @@ def grid(
     given = {axis: np.asarray(regular[axis]) for axis in box.axes} | {
         k: np.asarray(v) for k, v in coordinates.items()
     }
-    lattice, dropped = view._lattice((), given)
+    lattice, dropped = view.lattice((), given)
     found = {axis: np.asarray(c, np.float64) for axis, c in zip(lattice.axes, lattice.coordinates)}
     whole = Grid(view, found, tuple(box.axes[i] for i in dropped), fields, dict(units or {}))
     return whole if field is None else whole.only(field)

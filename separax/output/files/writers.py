@@ -16,7 +16,7 @@ import numpy as np
 from ...core import InputError, listed
 from ...domain import TIME, Box
 from ...runs import writing
-from ...solution import View, version
+from ...solution import Solution, version
 from .lattices import Grid, pieces
 
 
@@ -112,7 +112,7 @@ def write_csv(grid: Grid, path: Path) -> None:
             _rows(file, places, [np.ravel(values[name]) for name in grid.fields])
 
 
-def write_points(view: View, points: Any, fields: dict[str, str], path: Path) -> None:
+def write_points(view: Solution, points: Any, fields: dict[str, str], path: Path) -> None:
     """Scattered points, in the order in which they came; `fields` are the names in the table and the view's own."""
     box = view.problem.box
     points = np.asarray(points, float)

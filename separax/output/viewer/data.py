@@ -18,7 +18,7 @@ from ...domain import TIME
 from ...equations import Field, Formula, example, formula_of
 from ...networks import SeparableNetwork
 from ...separable import Key
-from ...solution import has_core
+from ...solution import Derivatives, has_core
 from .series import NODES, Kept, Output, jets_at, plain, with_cores
 
 if TYPE_CHECKING:
@@ -36,25 +36,21 @@ def linear_outputs(solution: Solution) -> dict[str, Output]:
     tracer, coordinates = example(problem)
     with jax.enable_x64(True):
         unknowns = {k: jnp.asarray(v, jnp.float64) for k, v in solution.unknowns.items()}
-        found = solution._expressions(problem.field_map(tracer), coordinates, unknowns)
+        found = solution.operator(problem, problem.field_map(tracer), coordinates, unknowns)
     outputs = {}
     for name, expression in found.items():
         if (
             isinstance(expression, Field)
             and expression.linear
-            and not np.ndim(plain := expression._part.plain)
-        ):  # pyright: ignore[reportOptionalMemberAccess]
+            and not np.ndim(plain := expression._part.plain)  # pyright: ignore[reportOptionalMemberAccess]
+        ):
             terms = {key: float(c) for key, c in expression._terms.items()}
             outputs[name] = Output(terms, 0.0 if plain is None else float(plain))
     return outputs
 
 
-def windows_of(solution: Solution) -> Sequence[Solution]:
-    return getattr(solution, "windows", [solution])
-
-
 def is_separable(solution: Solution) -> bool:
-    return isinstance(windows_of(solution)[0].model.network, SeparableNetwork)
+    return isinstance(solution.windows[0].model.network, SeparableNetwork)
 
 
 def payload(solution: Solution) -> dict[str, Any] | None:
@@ -65,7 +61,7 @@ def payload(solution: Solution) -> dict[str, Any] | None:
         or not (outputs := linear_outputs(solution))
     ):
         return None
-    problem, windows = solution.problem, windows_of(solution)
+    problem, windows = solution.problem, solution.windows
     formulas = {
         k: formula_of(problem, k, solution.unknowns) for k in problem.outputs if k not in outputs
     }
@@ -222,13 +218,7 @@ def input_ranges(solution: Solution, keys: Sequence[Key]) -> dict[Any, tuple[flo
     """The same of derivatives."""
     if not keys:
         return {}
-
-    def each(fields: Mapping[str, Field], *_: Any) -> dict[str, Any]:
-        return {
-            str(key): Field(fields[solution.problem.fields[0]]._source, {key: 1.0}) for key in keys
-        }
-
-    found = solution._view(each)(_coarse(solution))
+    found = solution.of_operator(Derivatives(tuple(keys)))(_coarse(solution))
     return _ends(dict(zip(keys, [found] if len(keys) == 1 else found.values())))
 
 
@@ -264,7 +254,7 @@ def largest_products(
 ) -> tuple[dict[str, Any], list[float]]:
     """Per axis the coordinates and the factors (NODES, number) of a field's largest products, each scaled to at most one;
     and the sizes of the products. Of a march: the first window's."""
-    window = windows_of(solution)[0]
+    window = solution.windows[0]
     box, fields = window.problem.box, window.problem.fields
     component = fields.index(field) if field in fields else 0
     places = [np.linspace(*box[a], NODES) for a in box.axes]

@@ -15,7 +15,7 @@ from ...equations import Problem
 from ...recipe import Recipe
 from ...residuals import Loss
 from ...runs import Busy
-from ...solution import Ensemble, Marched, Solution, environment
+from ...solution import Ensemble, Solution, environment
 from ...solving import solve
 from ...training import Trainer
 from ..catalogue import CATALOGUE
@@ -325,7 +325,7 @@ def _errors(solutions: Sequence[Solution]) -> Record:
 
 def _error(solution: Solution) -> tuple[float, float]:
     """Relative L2 error and RMSE as the paper reports them: means over windows of time, and over the components of a vector."""
-    if isinstance(solution, Marched):
+    if solution.is_marched:
         each = [_error(window) for window in solution.windows]
     elif isinstance(names := solution.problem.reference, Mapping) and len(names) > 1:
         each = [solution.errors(field=name) for name in names]
