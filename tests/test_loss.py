@@ -14,6 +14,7 @@ from separax.paper.catalogue import find
 from separax.paper.step_time import PaperLoss
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
+from separax.solution import Piece
 from separax.training.trainer import Trainer
 
 TINY = sx.SPINN(rank=3, width=8, depth=2, body="mlp")
@@ -351,7 +352,7 @@ def values(problem, network, of=None, **coordinates):
     """An untrained network on a lattice."""
     how = recipe(network, precision="float64")
     model = Model.build(problem, how, jax.random.key(1))
-    solution = sx.Solution(problem, how, model, history=None, timing=None)
+    solution = sx.Solution(problem, [Piece.of(model)])
     return np.asarray((solution.of(of) if of else solution)(**coordinates))
 
 

@@ -51,7 +51,8 @@ def known_values(
             lattice = solution.lattice((), coordinates)[0]
         else:
             lattice = error_lattice(problem, CHECKED[solution.is_separable])
-        lattice = jax.tree.map(lambda a: jnp.asarray(a, solution.dtype), lattice)
+        dtype = jax.dtypes.canonicalize_dtype(solution.dtype)
+        lattice = jax.tree.map(lambda a: jnp.asarray(a, dtype), lattice)
         found = KnownValues(lattice, reference_on(problem, reference, lattice))
         return found if host is None else KnownValues(*(to_device(each, host) for each in found))
 

@@ -1,0 +1,266 @@
+"""A solution inside programs of JAX: an argument, a result, differentiable, compiled once."""
+
+import copy
+import dataclasses
+import pickle
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from untrained import untrained, untrained_march
+
+import separax as sx
+from separax.solution import evaluation
+
+BOX = sx.Box(t=(0, 1), x=(-1, 1))
+
+
+def heat(u, t, x):
+    return u.t - u.xx
+
+
+def system(u, v, t, x):
+    return {"first": u.t - v.x, "second": v.t - u.x}
+
+
+def disc(x, y):
+    return x**2 + y**2 - 0.8
+
+
+def poisson(u, x, y):
+    return u.xx + u.yy - 1.0
+
+
+HEAT = sx.Problem(BOX, heat, [sx.Initial(0.0)], reference=lambda t, x: jnp.exp(-t) * x)
+SYSTEM = sx.Problem(BOX, system, [sx.Initial(0.0, of="u")], fields=("u", "v"))
+SHAPE = sx.Problem(sx.Box(x=(-1, 1), y=(-1, 1)), poisson, [sx.Dirichlet(0.0)], inside=disc)
+SMALL = sx.SPINN(rank=3, width=8, depth=2)
+POINTWISE = sx.PINN(width=8, depth=2)
+
+
+def recipe(precision, network=SMALL):
+    return sx.Recipe(network, points=8, steps=100, precision=precision)
+
+
+MADE = {
+    "plain": lambda how: untrained(HEAT, recipe(how)),
+    "marched": lambda how: untrained_march(HEAT, recipe(how), 3),
+    "system": lambda how: untrained(SYSTEM, recipe(how)),
+    "shape": lambda how: untrained(SHAPE, recipe(how)),
+    "pointwise": lambda how: untrained(HEAT, recipe(how, POINTWISE)),
+}
+INSIDE = np.array([[0.3, 0.2], [0.1, -0.4], [0.6, 0.5], [0.45, 0.0]])
+
+
+@pytest.fixture(
+    scope="module", params=[(k, p) for k in MADE for p in ("float32", "float64")], ids=str
+)
+def solution(request):
+    kind, precision = request.param
+    return MADE[kind](precision)
+
+
+@pytest.fixture(params=[False, True], ids=["x64 off", "x64 on"])
+def callers(request):
+    """The caller's precision, with the tolerance of what is computed in it."""
+    with jax.enable_x64(request.param):
+        yield request.param
+
+
+def fields(values):
+    """One array of all fields."""
+    return jnp.stack(list(values.values())) if isinstance(values, dict) else values
+
+
+def near(found, expected, solution, wide, digits=1.0):
+    exact = wide and solution.dtype == np.float64
+    rtol = 1e-9 if exact else 2e-4
+    size = float(np.nanmax(np.abs(expected))) or 1.0
+    np.testing.assert_allclose(found, expected, rtol=rtol * digits, atol=rtol * digits * size)
+
+
+def axes_of(solution):
+    return {a: jnp.linspace(-0.5 if a != "t" else 0.1, 0.7, 5) for a in solution.problem.box.axes}
+
+
+def test_a_jitted_evaluation_is_the_plain_one(solution, callers):
+    lattice, points = axes_of(solution), jnp.asarray(INSIDE)
+    near(
+        jax.jit(lambda s, c: fields(s(**c)))(solution, lattice),
+        fields(solution(**lattice)),
+        solution,
+        callers,
+    )
+    near(
+        jax.jit(lambda p: fields(solution.at(p)))(points),
+        fields(solution.at(points)),
+        solution,
+        callers,
+    )
+    each = jax.vmap(lambda p: fields(solution.point(p)))(points)
+    near(
+        each,
+        fields(solution.at(points)).T if each.ndim > 1 else solution.at(points),
+        solution,
+        callers,
+    )
+
+
+def test_derivatives_through_jax_are_those_of_d(solution, callers):
+    axes = solution.problem.box.axes
+    points = jnp.asarray(INSIDE)
+    one = lambda p: fields(solution.point(p))  # noqa: E731
+    forward, backward = (jax.vmap(f(one))(points) for f in (jax.jacfwd, jax.jacrev))
+    near(forward, backward, solution, callers, digits=10)
+    for i, axis in enumerate(axes):
+        near(
+            forward[..., i].T,
+            fields(solution.d(**{axis: 1}).at(points)),
+            solution,
+            callers,
+            digits=10,
+        )
+    second = jax.vmap(jax.hessian(one))(points)
+    expected = fields(solution.d(**{axes[0]: 1, axes[1]: 1}).at(points))
+    near(second[..., 0, 1].T, expected, solution, callers, digits=100)
+
+
+def test_gradients_with_respect_to_parameters_agree_with_differences(solution, callers):
+    """Along a random direction: d/dε s(θ + ε v) at ε = 0, in float64."""
+    if not (callers and solution.dtype == np.float64):
+        pytest.skip("differences of float32 say little")
+    dynamic, static = eqx.partition(solution, eqx.is_inexact_array)
+    keys = iter(jax.random.split(jax.random.key(1), 100))
+    model = jax.tree.map(lambda a: jax.random.normal(next(keys), a.shape), dynamic)
+    # times are no parameters of a network, but leaves: they move with the rest
+    value = lambda s: jnp.sum(fields(s.at(INSIDE)) ** 2)  # noqa: E731
+    gradient = eqx.filter_grad(value)(solution)
+    slope = sum(
+        float(jnp.vdot(g, v)) for g, v in zip(jax.tree.leaves(gradient), jax.tree.leaves(model))
+    )
+
+    def moved(step):
+        there = jax.tree.map(lambda a, v: a + step * v, dynamic, model)
+        return float(value(eqx.combine(there, static)))
+
+    step = 1e-5
+    assert slope == pytest.approx((moved(step) - moved(-step)) / (2 * step), rel=1e-5, abs=1e-8)
+
+
+def test_integrals_and_factors_compose(solution, callers):
+    plain = solution.integral()
+    found = jax.jit(lambda s: s.integral())(solution)
+    near(fields(found), fields(plain), solution, callers)
+    if not solution.is_separable or len(solution.pieces) > 1:
+        return
+    place = sx.Lattice(**axes_of(solution))
+    factors = jax.jit(lambda s: s.separable(place, order=1))(solution)
+    plain = solution.separable(place, order=1)
+    for one, other in zip(jax.tree.leaves(factors), jax.tree.leaves(plain)):
+        near(one, other, solution, callers)
+
+
+def test_nothing_traced_is_left_behind(solution):
+    """What is asked in a program does not change what is asked after it."""
+    if solution.problem.reference is None:
+        pytest.skip("there is nothing to measure against")
+    inside = jax.jit(lambda s: s.relative_l2())(solution)
+    assert solution.relative_l2() == pytest.approx(float(inside), rel=1e-4)
+    assert isinstance(solution.norm(), float)
+
+
+def test_a_solution_goes_through_a_program_and_can_be_copied(solution):
+    lattice = axes_of(solution)
+    expected = fields(solution(**lattice))
+    for same in (
+        jax.jit(lambda s: s)(solution),
+        copy.copy(solution),
+        copy.deepcopy(solution),
+        pickle.loads(pickle.dumps(solution.pieces)) and solution,
+    ):
+        np.testing.assert_array_equal(fields(same(**lattice)), expected)
+
+
+def test_a_solution_of_named_functions_is_pickled():
+    problem = sx.Problem(BOX, heat, [sx.Initial(0.0)])
+    solution = untrained(problem, recipe("float32"))
+    again = pickle.loads(pickle.dumps(solution))
+    assert again.seed == solution.seed
+    np.testing.assert_array_equal(again.at(INSIDE), solution.at(INSIDE))
+
+
+def test_solutions_of_equal_structure_compile_once():
+    traces = 0
+
+    @jax.jit
+    def values(solution, points):
+        nonlocal traces
+        traces += 1
+        return solution.at(points)
+
+    first, second = (untrained(HEAT, recipe("float32"), seed=seed) for seed in (0, 1))
+    differing = values(first, INSIDE), values(second.with_outcome(seed=7), INSIDE)
+    assert traces == 1
+    assert not np.allclose(*differing)
+    # a derivative is asked of another operator, which is equal each time
+    d = jax.jit(lambda s, p: s.at(p))
+    d(first.d(x=1), INSIDE)
+    d(second.d(x=1), INSIDE)
+    assert d._cache_size() == 1
+
+
+def test_evaluation_outside_of_programs_is_compiled_once_for_equal_structure(monkeypatch):
+    problem = sx.Problem(BOX, heat, [sx.Initial(0.0)])
+    calls, evaluate = [], evaluation.evaluate
+    monkeypatch.setattr(evaluation, "evaluate", lambda *a: calls.append(1) or evaluate(*a))
+    for seed in range(3):
+        untrained(problem, recipe("float32"), seed=seed).at(INSIDE)
+    untrained_march(problem, recipe("float32"), 2).at(INSIDE)
+    assert len(calls) <= 3  # one program for all seeds, one for each number of points of a window
+
+
+def test_what_a_run_was_is_none_of_its_leaves():
+    solution = untrained(HEAT, recipe("float32"))
+    assert all(eqx.is_inexact_array(leaf) for leaf in jax.tree.leaves(solution))
+    out = jax.jit(lambda s: s)(solution)
+    with pytest.raises(sx.InputError, match="came out of a transformation"):
+        _ = out.history
+    assert dataclasses.is_dataclass(solution.outcome)
+
+
+def test_a_solution_in_an_optimisation_loop():
+    """Where along x is u(0.5, x) largest? Gradient ascent in one jitted loop."""
+    solution = untrained(HEAT, recipe("float32"))
+
+    @jax.jit
+    def climb(s, x):
+        slope = jax.grad(lambda x: s.point(jnp.array([0.5, x])))
+        return jax.lax.fori_loop(0, 300, lambda _, x: jnp.clip(x + 0.05 * slope(x), -1, 1), x)
+
+    xs = jnp.linspace(-1, 1, 401)
+    top = climb(solution, xs[jnp.argmax(solution(t=0.5, x=xs))])
+    assert (
+        float(solution.point(jnp.array([0.5, top]))) >= float(jnp.max(solution(t=0.5, x=xs))) - 1e-6
+    )
+
+
+def test_an_exported_program_runs_without_separax(tmp_path):
+    solution = untrained_march(HEAT, recipe("float32"), 2)
+    path = solution.export(tmp_path / "u.jax")
+    np.save(tmp_path / "points.npy", INSIDE.astype(np.float32))
+    script = (
+        "import sys, jax, numpy as np\n"
+        "from jax import export\n"
+        f"program = export.deserialize(open({str(path)!r}, 'rb').read())\n"
+        f"points = np.load({str(tmp_path / 'points.npy')!r})\n"
+        f"np.save({str(tmp_path / 'found.npy')!r}, program.call(points))\n"
+        "assert 'separax' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "found.npy"), solution.at(INSIDE), rtol=1e-5, atol=1e-7
+    )
