@@ -11,6 +11,7 @@ from .arithmetic import (
     product,
     rounded,
 )
+from .cache import cache_folder, forget_oldest, keep_programs
 from .compilation import Options, options_for_few_runs, options_for_training
 from .devices import default_device, device_name, on_cpu, to_device
 from .errors import (
@@ -39,16 +40,19 @@ __all__ = [
     "add_up",
     "as_array",
     "available",
+    "cache_folder",
     "call",
     "check_fits",
     "default_device",
     "device_name",
     "finite",
     "fits",
+    "forget_oldest",
     "in_bytes",
     "in_callers_precision",
     "in_tf32",
     "is_traced",
+    "keep_programs",
     "listed",
     "nearest",
     "on_cpu",

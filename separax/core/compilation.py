@@ -6,6 +6,7 @@ import functools
 
 import jax
 
+from .cache import keep_programs
 from .devices import default_device
 
 Options = dict[str, str | bool] | None
@@ -22,14 +23,16 @@ HASTY: dict[str, dict[str, str | bool]] = {
 
 
 def options_for_training(columns: int) -> Options:
-    """For training steps of a network with so many columns."""
-    return (
-        _understood(FROM_LIBRARY) if default_device().platform == "gpu" and columns > WIDE else None
-    )
+    """XLA's options for training steps of a network with so many columns."""
+    keep_programs()
+    large = default_device().platform == "gpu" and columns > WIDE
+    return _understood(FROM_LIBRARY) if large else None
 
 
 def options_for_few_runs() -> Options:
-    """For evaluations, and for solves: a few large steps that spend their time in libraries."""
+    """XLA's options for programs that run a few times: evaluations, and solves, whose few large
+    steps spend their time in libraries."""
+    keep_programs()
     return _understood(HASTY.get(default_device().platform, {}))
 
 
