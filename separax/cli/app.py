@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .console import explained, words
+from .doctor import doctor
 from .exporting import export
 from .paper import flops, rank, reproduce
 from .reporting import report, view
@@ -307,6 +308,7 @@ app.command()(export)
 app.command()(reproduce)
 app.command()(rank)
 app.command()(flops)
+app.command()(doctor)
 
 
 def main() -> None:

@@ -1,0 +1,73 @@
+"""`separax doctor`: what this installation computes with, and what it lacks."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+import shutil
+
+from rich.console import Console
+from rich.table import Table
+
+EXTRAS = {  # what each needs, and what it is for
+    "gpu": ("jax_cuda13_plugin", "NVIDIA GPUs"),
+    "files": ("xarray", "NetCDF and xarray"),
+    "film": ("imageio_ffmpeg", "MP4 films"),
+    "tensorboard": ("tensorboardX", "losses in TensorBoard"),
+}
+
+
+def doctor() -> None:
+    """Print devices, versions, memory and the cache, and what is missing for a GPU."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in (*_computing(), *_kept(), *_extras()):
+        table.add_row(name, value)
+    Console(highlight=False).print(table)
+
+
+def _computing() -> list[tuple[str, str]]:
+    import jax
+
+    from ..core import available, device_name, in_bytes
+    from ..solution import PACKAGES, version
+
+    free = available()
+    devices = jax.devices()
+    found = [
+        ("versions", ", ".join(f"{package} {version(package)}" for package in PACKAGES)),
+        ("python", f"{platform.python_version()} on {platform.platform()}"),
+        ("device", f"{device_name()}{f', {len(devices)} of them' if len(devices) > 1 else ''}"),
+        ("free memory", "unknown" if free is None else in_bytes(free)),
+    ]
+    if devices[0].platform == "cpu" and shutil.which("nvidia-smi"):
+        gpu = "there is an NVIDIA driver, but JAX has no plugin for it: pip install 'separax[gpu]'"
+        found.append(("gpu", f"[yellow]{gpu}[/]"))
+    return found
+
+
+def _kept() -> list[tuple[str, str]]:
+    from ..core import cache_folder, in_bytes
+
+    try:
+        folder = cache_folder()
+    except (OSError, RuntimeError) as error:
+        return [("cache", f"none ({error}): set SEPARAX_CACHE to a folder")]
+    if folder is None:
+        return [("cache", "turned off by SEPARAX_CACHE=off: every program is compiled anew")]
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return [("cache", f"{folder}, {in_bytes(size)}")]
+
+
+def _extras() -> list[tuple[str, str]]:
+    found = []
+    for extra, (module, use) in EXTRAS.items():
+        there = importlib.util.find_spec(module) is not None
+        if extra == "film":
+            there = there or shutil.which("ffmpeg") is not None
+        state = "installed" if there else f"not installed: pip install 'separax[{extra}]'"
+        found.append(
+            (f"separax[{extra}]".replace("[", "\\["), f"{use}: {state}".replace("[", "\\["))
+        )
+    return found
