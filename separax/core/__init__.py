@@ -26,6 +26,7 @@ from .errors import (
     whole,
 )
 from .memory import available, check_fits, in_bytes
+from .parts import data_to_part, difference, part_to_data
 from .user_functions import as_array, call, fits, parameters
 
 __all__ = [
@@ -41,8 +42,10 @@ __all__ = [
     "available",
     "call",
     "check_fits",
+    "data_to_part",
     "default_device",
     "device_name",
+    "difference",
     "finite",
     "fits",
     "in_bytes",
@@ -56,6 +59,7 @@ __all__ = [
     "options_for_few_runs",
     "options_for_training",
     "parameters",
+    "part_to_data",
     "precision_for",
     "product",
     "rounded",
