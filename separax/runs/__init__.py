@@ -1,7 +1,7 @@
 """The folder of a run: it survives being stopped, and can be read without the code that made it."""
 
 from .describing import to_data
-from .files import Damaged, npz, read_json, read_npz, seal, shown, write, writing
+from .files import Damaged, digest_of, npz, read_json, read_npz, seal, shown, write, writing
 from .folder import Run, read_settings
 from .identity import kept_settings, settings
 from .keeping import check, keep, keep_record, keep_solution, save
@@ -14,6 +14,7 @@ __all__ = [
     "Damaged",
     "Run",
     "check",
+    "digest_of",
     "keep",
     "keep_record",
     "keep_solution",
