@@ -322,6 +322,8 @@ def _imported(data: Mapping[str, Any]) -> Any:
             f"{name} is part of this run and cannot be imported here ({error}): put the folder of"
             f" its module on PYTHONPATH"
         ) from error
+    if not callable(found):
+        raise InputError(f"{name} is neither a function nor a class: it is {_shown(found)}")
     if data.get("digest") != _digest_of(found).get("digest"):
         say(f"{name} was changed after this run was made: what is loaded may be something else")
     return found
@@ -343,7 +345,7 @@ def _digest_of(value: Any) -> dict[str, str]:
     try:
         source = textwrap.dedent(inspect.getsource(inspect.unwrap(value)))
         plain = ast.unparse(ast.parse(source))
-    except (OSError, TypeError, SyntaxError):
+    except (OSError, TypeError, ValueError, SyntaxError):
         return {}
     return {"digest": hashlib.sha256(plain.encode()).hexdigest()[:16]}
 

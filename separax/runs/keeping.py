@@ -33,20 +33,22 @@ def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dic
         table = history_table(solution.history)
         write(run.path / f"history{suffix}.csv", table)
         kept[f"history{suffix}.csv"] = digest_of(table)
-        if (
-            run.march is None and (arrays := factors(solution)) is not None
-        ):  # those of a window are among those of the march
-            about = {
-                "kind": "factors",
-                "axes": list(solution.problem.box.axes),
-                "seed": solution.seed,
-            }
+        # those of a window are among those of the march
+        if run.march is None and (arrays := factors(solution)) is not None:
+            axes = list(solution.problem.box.axes)
+            about = {"kind": "factors", "axes": axes, "seed": solution.seed}
             run.write(f"factors{suffix}.npz", about, arrays)
     return keep_record(run.path, {**record, "run": run.identity, "files": kept})
 
 
 def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
-    """Keeps a solution in a folder of its own."""
+    """Keeps a solution in a folder of its own.
+
+    Arguments:
+        found: the solution, or those of several seeds.
+        directory: a folder without a run.
+    Returns: the folder. Raises `InputError` where a part of the recipe could not be found again.
+    """
     solutions = list(found) if isinstance(found, Ensemble) else [found]
     first = solutions[0]
     with jax.enable_x64(True):
@@ -84,7 +86,7 @@ def keep_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def history_table(history: History) -> bytes:
-    """As CSV, every number with all its digits."""
+    """A history as CSV, every number with all its digits."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     error = dict(zip(history.error_steps.tolist(), history.errors))
@@ -100,6 +102,7 @@ def history_table(history: History) -> bytes:
 
 
 def read_history(content: bytes) -> History:
+    """The history in a table that `history_table` made."""
     head, *rows = csv.reader(io.StringIO(content.decode()))
     seen, errors = [r for r in rows if r[1]], [r for r in rows if r[-1]]
 
@@ -128,11 +131,13 @@ def check(run: str | os.PathLike[str]) -> list[Damaged]:
             f"check: {folder} is no folder of a run: write the one that solve(out=…) was given"
         )
     return [
-        damage for place in (folder, *sorted(folder.glob("windows/*"))) for damage in _in(place)
+        damage
+        for place in (folder, *sorted(folder.glob("windows/*")))
+        for damage in _damage_in(place)
     ]
 
 
-def _in(folder: Path) -> Iterator[Damaged]:
+def _damage_in(folder: Path) -> Iterator[Damaged]:
     identity = record = None
     try:
         identity = read_settings(folder)["run"]
