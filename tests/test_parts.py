@@ -149,6 +149,13 @@ def inner():
     return rate
 
 
+def local_part():
+    class Own(eqx.Module):
+        pass
+
+    return Own()
+
+
 def in_a_script():
     """A function of a file that is run, as `python FILE.py` and `separax solve FILE.py` have it."""
     module = types.ModuleType("script.py")
@@ -172,6 +179,7 @@ def hidden():
         ),
         (inner(), "rate is made inside inner, where no other process"),
         (in_a_script(), "rate is defined in the script itself"),
+        (local_part(), "Own is made inside local_part.*: define it with class at the top level"),
         (hidden(), r"test_parts\.decayed is something else"),
         (
             optax.adamw(1e-3),
@@ -218,6 +226,7 @@ def test_the_first_difference_is_named():
         ({"weights": {"a": 2.0}}, ("weights['a']", "1.0", "2.0")),
         ({"sampler": sx.Uniform(7)}, ("sampler.every", "10", "7")),
         ({"points": 8}, ("points", "None", "8")),
+        ({"weights": {"{}": 1.0}}, ("weights", "{'a': 1.0}", "{'{}': 1.0}")),
     ):
         assert told(recipe, dataclasses.replace(recipe, **change)) == found
     place, was, now = told(recipe, dataclasses.replace(recipe, sampler=sx.Grid()))

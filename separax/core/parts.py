@@ -120,19 +120,32 @@ def difference(one: Data, other: Data, who: str = "") -> tuple[str, str, str] | 
     """
     if one == other:
         return None
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return _first_difference(enumerate(one), enumerate(other), who + "[{}]")
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        if "mapping" in one and one["mapping"].keys() == other["mapping"].keys():
-            each = one["mapping"].items(), other["mapping"].items()
-            return _first_difference(*each, who + "[{!r}]")
-        if "part" in one and _kind(one) == _kind(other):
-            each = one["fields"].items(), other["fields"].items()
-            return _first_difference(*each, f"{who}.{{}}" if who else "{}")
+    ones, others = _inside(one, who), _inside(other, who)
+    if ones.keys() == others.keys() and _kind(one) == _kind(other):
+        found = (difference(ones[place], others[place], place) for place in ones)
+        if first := next(filter(None, found), None):
+            return first
     was, now = data_in_words(one), data_in_words(other)
     if was == now:  # one name for two functions
         return who, f"{was} as it was", f"{now} as it is now"
     return who, was, now
+
+
+def _inside(data: Data, who: str) -> dict[str, Data]:
+    """What lists, mappings and parts are made of, by the names of their places."""
+    match data:
+        case list():
+            return {f"{who}[{i}]": each for i, each in enumerate(data)}
+        case {"mapping": each}:
+            return {f"{who}[{key!r}]": value for key, value in each.items()}
+        case {"part": _, "fields": each}:
+            return {f"{who}.{name}" if who else name: value for name, value in each.items()}
+    return {}
+
+
+def _kind(data: Data) -> tuple[Any, ...]:
+    is_part = isinstance(data, dict) and "part" in data
+    return (data["part"], data.get("digest")) if is_part else ()
 
 
 def data_in_words(data: Data) -> str:
@@ -159,17 +172,6 @@ def _in_words(data: Data) -> str:
         case list():
             return "[" + ", ".join(map(_in_words, data)) + "]"
     return repr(data)
-
-
-def _kind(part: Mapping[str, Any]) -> tuple[Any, ...]:
-    return part["part"], part.get("digest"), part["fields"].keys()
-
-
-def _first_difference(one: Any, other: Any, who: str) -> tuple[str, str, str] | None:
-    for (name, a), (_, b) in zip(one, other):
-        if found := difference(a, b, who.format(name)):
-            return found
-    return None
 
 
 # --- arrays and parts ----------------------------------------------------------------------------
@@ -213,7 +215,7 @@ def _fields_to_data(value: Any, who: str) -> Data:
         )
         for field in dataclasses.fields(value)
     }
-    return {"part": _name_of(kind, who), "fields": fields} | _digest_of(kind)
+    return {"part": _name_of(kind, who or kind.__name__), "fields": fields} | _digest_of(kind)
 
 
 def _part(data: Mapping[str, Any]) -> Any:
@@ -270,9 +272,10 @@ def _name_of(value: Any, who: str) -> str:
     """The name by which any process finds a function or a class: the shortest public one."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     name = name or getattr(value, "__name__", None)
-    advice = "define it with def at the top level of a module beside your script, and import it"
-    if isinstance(value, type):
-        advice = advice.replace("def", "class")
+    advice = (
+        f"define it with {'class' if isinstance(value, type) else 'def'} at the top level of a"
+        " module beside your script, and import it"
+    )
     if not module or not name:
         raise InputError(f"{who}: {_shown(value)} has no name to load it by: {advice}")
     if name.rpartition(".")[2] == "<lambda>":
