@@ -1,4 +1,4 @@
-"""Parts as data: what is made of them again is the same, in any process, or they are refused by name."""
+"""Parts as data: made again they are the same in any process, or they are refused by name."""
 
 import dataclasses
 import functools
