@@ -23,7 +23,7 @@ from loops import KINDS, parser, solve
 from recording import keep
 
 import separax as sx
-from separax.runs.describing import described
+from separax.runs.describing import to_data
 from separax.runs.folder import read_settings
 from separax.runs.keeping import check
 from separax.runs.states import NAMES, States
@@ -61,7 +61,7 @@ def damage(path: Path, way: str, name: Path, other: Path, draw: random.Random) -
 
 def content(solution: Any) -> tuple[Any, dict[str, bytes]]:
     """All that a solution is, to compare it with another one."""
-    about, arrays = described(solution)
+    about, arrays = to_data(solution)
     return about, {name: leaf.tobytes() for name, leaf in arrays.items()}
 
 

@@ -57,8 +57,8 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
     ) == ("klein-gordon", "best", 8, 40, 3)
     run = tmp_path / result["run_dir"]
     assert {p.name for p in run.iterdir()} >= {
-        "settings.toml",
-        "environment.toml",
+        "settings.json",
+        "environment.json",
         "state.a.npz",
         "solution.npz",
         "factors.npz",

@@ -337,7 +337,7 @@ def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
     assert set(a) == set(b)
     for name in a:
         np.testing.assert_array_equal(a[name], b[name])
-    with pytest.raises(sx.InputError, match="recipe"):
+    with pytest.raises(sx.InputError, match=r"optimiser\[1\].memory = 20, not 5"):
         sx.solve(
             decay(),
             recipe(sx.Adam(1e-2, "cosine"), sx.LBFGS(300, memory=5), steps=200),

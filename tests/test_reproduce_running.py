@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from untrained import untrained as random_solution
 
 from separax.cli.app import app
+from separax.core import data_to_part
 from separax.core.errors import Diverged, MemoryPrediction
 from separax.networks.architectures import SPINN
 from separax.paper.catalogue import CATALOGUE
@@ -31,8 +32,9 @@ from separax.paper.reproduce.records import (
 from separax.paper.reproduce.running import Stopped, run_all
 from separax.paper.reproduce.showing import documents, log_command, rows_of, write_all
 from separax.residuals.loss import Loss
-from separax.runs.folder import Lock, read_settings
+from separax.runs.folder import read_settings
 from separax.runs.loading import load
+from separax.runs.lock import Lock
 from separax.solving.entry import solve
 from separax.training.trainer import Trainer
 
@@ -120,7 +122,9 @@ def test_a_row_becomes_a_record_that_holds(done):
     assert record["ms_per_step_together"] == pytest.approx(1e3 * record["train_seconds"] / 40)
     assert record["curve"]["steps"][-1] == 40
     assert len(record["curve"]["relative_l2"][-1]) == 2
-    assert record["settings"].items() <= read_settings(run_of(done)).items()
+    asked = read_settings(run_of(done))
+    assert {k: v for k, v in record["settings"].items() if asked[k] != v}.keys() == {"recipe"}
+    assert repr(data_to_part(asked["recipe"])) == record["settings"]["recipe"]
     assert record["command"] == "separax reproduce"
 
 
@@ -255,7 +259,7 @@ def test_a_row_that_another_process_runs_is_left_to_it(done, tmp_path):
 @pytest.mark.usefixtures("quick")
 def test_damaged_settings_of_a_run_lose_nothing(folder, monkeypatch, capsys):
     (folder / "helmholtz" / "spinn-6.json").unlink()
-    settings = run_of(folder) / "settings.toml"
+    settings = run_of(folder) / "settings.json"
     settings.write_bytes(settings.read_bytes() + b" ")
     state = (run_of(folder) / "state.a.npz").read_bytes()
     (record,), _ = go([JOB], folder)

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import time
-import tomllib
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -15,11 +14,11 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax.runs import files, toml
-from separax.runs.describing import described
+from separax.runs import files
+from separax.runs.describing import to_data
 from separax.runs.folder import Run, read_settings
 from separax.runs.keeping import check
-from separax.runs.sampled_shape import SampledShape, samples
+from separax.runs.sampled_shape import sampled_shape, samples
 from separax.runs.states import NAMES, Saver, States
 from separax.solving import trained
 from separax.training import session
@@ -46,6 +45,10 @@ def heat(**options):
 
 def recipe(**options):
     return sx.Recipe(**{"network": TINY, "points": 6, "steps": 300} | options)
+
+
+def steady(step):
+    return 1e-3
 
 
 def solve(folder, problem=None, how=None, **options):
@@ -76,26 +79,11 @@ def folder(made, tmp_path):
 
 
 def content(found):
-    about, arrays = described(found)
+    about, arrays = to_data(found)
     return about, {name: leaf.tobytes() for name, leaf in arrays.items()}
 
 
 # --- files -------------------------------------------------------------------------------------------------------
-
-
-def test_toml_is_read_back():
-    table = {
-        "text": 'a "b" \\ c\n\t\x00\x7f é ω',
-        "": True,
-        "a key": -3,
-        "numbers": [1.5, 1e-300, float("inf"), 0.1],
-        "none": [],
-        "inner": {"deeper still": {"x": "y"}, "z": 1},
-        "rows": [{"a": 1, "b": {"c": 2}}, {"a": 2}],
-    }
-    assert tomllib.loads(toml.dumps(table)) == table
-    with pytest.raises(sx.InputError, match="settings: what"):
-        toml.dumps({"what": object()})
 
 
 def test_archives_are_numpys_and_every_byte_is_checked(tmp_path):
@@ -127,8 +115,8 @@ def test_archives_are_numpys_and_every_byte_is_checked(tmp_path):
 def test_every_file_names_its_run(made):
     solution, folder = made
     kept = read_settings(folder)
-    assert (kept["format"], kept["problem"], kept["steps"], kept["seeds"]) == (1, "heat", 300, [0])
-    environment = files.read_toml(folder / "environment.toml")
+    assert (kept["format"], kept["problem"], kept["steps"], kept["seeds"]) == (2, "heat", 300, [0])
+    environment = files.read_json(folder / "environment.json")
     assert environment["versions"]["jax"]
     assert environment["precision"] == "float32"
     assert {environment["run"], files.read_json(folder / "record.json")["run"]} == {kept["run"]}
@@ -193,8 +181,8 @@ def test_a_solution_is_loaded_without_its_problem(made):
     assert loaded.relative_l2({"u": exact}, **on) == solution.relative_l2({"u": exact}, **on)
     with pytest.raises(sx.InputError, match=r"loaded from its run.*solution.relative_l2\(exact\)"):
         loaded.relative_l2()
-    with pytest.raises(sx.InputError, match="functions of a problem are not kept"):
-        loaded.problem.residual()
+    with pytest.raises(sx.InputError, match="does not keep the functions of the problem"):
+        sx.solve(loaded.problem)
 
 
 def test_a_solution_is_saved_and_loaded(made, tmp_path):
@@ -243,7 +231,7 @@ def test_what_was_found_is_loaded_with_what_depends_on_it(tmp_path):
 
 
 def test_networks_and_recipes_of_every_kind_are_loaded(tmp_path):
-    """A pointwise network, periodic and zero on a wall; a schedule of the user's own."""
+    """A pointwise network, periodic and zero on a face; a schedule of the user's own."""
     box = sx.Box(t=(0, 1), x=(0, 2))
     problem = sx.Problem(
         box, lambda u: u.t - u.xx, [sx.Periodic(), sx.Initial(0, hard=True)], name='<b>"name"</b>'
@@ -253,16 +241,14 @@ def test_networks_and_recipes_of_every_kind_are_loaded(tmp_path):
             width=6, depth=2, body="mlp", activation="sin", steepness=2.0, frequencies=2
         ),
         steps=10,
-        optimiser=sx.Adam(1e-3, lambda step: 1e-3),
+        optimiser=sx.Adam(1e-3, steady),
         sampler=sx.GaussLegendre(breaks={"x": 1.0}),
     )
     found = solve(tmp_path / "run", problem, how)
     loaded = sx.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded(t=T, x=X), found(t=T, x=X))
     assert loaded.problem.name == problem.name
-    assert loaded.recipe.network == how.network
-    assert loaded.recipe.sampler == how.sampler
-    assert "lambda" in repr(loaded.recipe.optimiser)
+    assert loaded.recipe == how
     with pytest.raises(sx.InputError, match="separable"):
         loaded.separable(sx.quadrature(box, 3))
     assert not (tmp_path / "run" / "factors.npz").exists()
@@ -276,7 +262,7 @@ def test_networks_and_recipes_of_every_kind_are_loaded(tmp_path):
 def test_shapes_are_kept_by_samples(inside):
     box = sx.Box(t=(0, 1), x=(-1, 1), y=(-1, 1))
     problem = sx.Problem(box, lambda u: u.t - u.xx - u.yy, [sx.Dirichlet(0)], inside=inside)
-    kept = SampledShape(box, problem.shape.axes, samples(problem.shape))
+    kept = sampled_shape(box, problem.shape.axes, samples(problem.shape))
     nodes = {"x": jnp.linspace(-1, 1, 33)[:, None], "y": jnp.linspace(-1, 1, 65)}
     np.testing.assert_array_equal(kept.mask(nodes), problem.shape.mask(nodes))
     x, y = np.random.default_rng(0).uniform(-1, 1, (2, 20_000))
@@ -322,8 +308,8 @@ def test_damaged_files_are_found_and_nothing_wrong_comes_out(made, folder, tmp_p
             (folder / name).write_bytes(data)
             if way != "swapped" or name != "history.csv":  # the other run's history is the same
                 assert check(folder), (name, way)
-            if name in ("settings.toml", "solution.npz"):
-                with pytest.raises(sx.InputError, match=r"settings\.toml|solution\.npz"):
+            if name in ("settings.json", "solution.npz"):
+                with pytest.raises(sx.InputError, match=r"settings\.json|solution\.npz"):
                     sx.load(folder)
             else:
                 assert content(sx.load(folder)) == expected, (name, way)
@@ -355,27 +341,27 @@ def test_a_damaged_state_is_replaced_by_the_one_before(made, folder, capsys):
 @pytest.mark.usefixtures("often")
 def test_damaged_settings_are_written_anew_from_the_state(made, folder, capsys):
     before = read_settings(folder)
-    (folder / "settings.toml").write_text("format = 1\n")
-    with pytest.raises(files.Damaged, match=r"settings.toml was changed"):
+    (folder / "settings.json").write_text('{"format": 2}')
+    with pytest.raises(files.Damaged, match=r"settings.json has no checksum"):
         sx.load(folder)
     solve(folder, resume=True)
     assert "written anew, as the state has it" in capsys.readouterr().err
     assert read_settings(folder) == before
-    (folder / "settings.toml").unlink()
-    with pytest.raises(sx.InputError, match=r"steps=300.*, not .*steps=200"):
+    (folder / "settings.json").unlink()
+    with pytest.raises(sx.InputError, match=r"was run with steps = 300, not 200"):
         solve(folder, how=recipe(steps=200), resume=True)
 
 
 def test_runs_of_another_version_are_refused_by_name(folder):
     kept = read_settings(folder)
-    files.write(folder / "settings.toml", files.sealed_toml(kept | {"format": 2, "separax": "9.1"}))
+    files.write(folder / "settings.json", files.sealed_json(kept | {"format": 3, "separax": "9.1"}))
     for use in (lambda: sx.load(folder), lambda: solve(folder, resume=True)):
         with pytest.raises(
-            sx.InputError, match=r"format 2, written by separax 9.1; this version reads format 1"
+            sx.InputError, match=r"format 3, written by separax 9.1; this version reads format 2"
         ):
             use()
-    (folder / "settings.toml").rename(folder / "settings.json")
-    with pytest.raises(sx.InputError, match="earlier version"):
+    (folder / "settings.json").rename(folder / "settings.toml")
+    with pytest.raises(sx.InputError, match=r"format 1 .*of an earlier version"):
         sx.load(folder)
 
 
@@ -425,7 +411,7 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
     process.join()
     assert (tmp_path / ".lock").exists()
     Run(tmp_path, {"precision": "float32", "seeds": [0]}, resume=True).close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["environment.toml", "settings.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["environment.json", "settings.json"]
 
 
 def full(monkeypatch, *names):

@@ -399,8 +399,8 @@ def test_seeds():
 
 
 LEFT = {
-    "settings.toml",
-    "environment.toml",
+    "settings.json",
+    "environment.json",
     "state.a.npz",
     "solution.npz",
     "factors.npz",

@@ -27,6 +27,7 @@ from .errors import (
     whole,
 )
 from .memory import available, check_fits, in_bytes
+from .parts import data_to_part, difference, part_to_data
 from .user_functions import as_array, call, fits, parameters
 
 __all__ = [
@@ -43,8 +44,10 @@ __all__ = [
     "cache_folder",
     "call",
     "check_fits",
+    "data_to_part",
     "default_device",
     "device_name",
+    "difference",
     "finite",
     "fits",
     "forget_oldest",
@@ -60,6 +63,7 @@ __all__ = [
     "options_for_few_runs",
     "options_for_training",
     "parameters",
+    "part_to_data",
     "precision_for",
     "product",
     "rounded",

@@ -15,6 +15,7 @@ from jaxtyping import Array
 
 from ..core import InputError, as_array, call, finite, fits, listed, nearest, parameters
 from ..domain import Box, Shape
+from ..networks import KnownPart
 from ..separable import Key
 from .conditions import Condition
 from .field import Field
@@ -119,6 +120,49 @@ class Problem:
         self._check_used()
         self._check_reference()
 
+    @classmethod
+    def without_functions(
+        cls,
+        box: Box,
+        name: str,
+        *,
+        fields: Sequence[str],
+        terms: Sequence[str],
+        unknowns: Mapping[str, float],
+        periodic: Sequence[str],
+        walls: Sequence[Sequence[str]],
+        shape: Shape | None,
+        lift: KnownPart | None,
+        derived: Mapping[str, Callable[..., Any]],
+        left_out: Sequence[str],
+        fingerprint: str,
+    ) -> Problem:
+        """A problem of which the functions are not at hand, as it is loaded from the folder of a run:
+        its solutions can be evaluated, and it cannot be solved.
+
+        Arguments:
+            box, name, fields, unknowns: as ever.
+            terms: the names of the terms of its loss.
+            periodic, walls, lift: what is built into its networks.
+            shape: of its domain, where that is no box.
+            derived: functions of all fields and coordinates by name.
+            left_out: names of derived quantities that could not be kept.
+            fingerprint: of the problem with its functions.
+        """
+        problem = cls.__new__(cls)
+        problem.box, problem.name, problem.shape, problem.lift = box, name, shape, lift
+        problem.fields, problem.unknowns = tuple(fields), dict(unknowns)
+        problem.periodic, problem.walls = tuple(periodic), tuple(map(tuple, walls))
+        problem.residual = problem.reference = problem.equation = None
+        problem.given = problem.conditions = problem.terms = problem.asked = ()
+        problem.needs = problem.multiplied = frozenset()
+        problem.residuals, problem.left_out = tuple(terms), tuple(left_out)
+        arguments = [(each, False) for each in (*fields, *box.axes)]
+        problem.derived = dict(derived)
+        problem._derived_arguments = dict.fromkeys(derived, arguments)
+        problem._functions, problem._fingerprint = {}, fingerprint
+        return problem
+
     # --- names and functions -----------------------------------------------------------------------------------
 
     @property
@@ -161,6 +205,8 @@ class Problem:
 
     def fingerprint(self) -> str:
         """The same for two problems whose residuals and conditions compute the same thing."""
+        if self._fingerprint is not None:
+            return self._fingerprint
         tracer, coordinates, unknowns = self._example()
         seen: list[str] = []
 
@@ -244,6 +290,11 @@ class Problem:
         self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
     ) -> dict[str, Any]:
         """The residuals by name, as the user's function returns them: fields, or arrays of the source's shape."""
+        if self.residual is None:
+            raise InputError(
+                f"{self.name} was loaded from its run, which does not keep the functions of the"
+                " problem: make the problem anew to solve it"
+            )
         given = {**self.field_map(source), **coordinates, **unknowns}
         found = [call(f, names, given, which) for which, (f, names) in self._functions.items()]
         return by_name(
@@ -341,8 +392,15 @@ class Problem:
 
     def no_reference(self) -> str:
         """Why there is nothing to measure errors against, and what to do."""
+        if self.residual is None:
+            return (
+                f"{self.name} was loaded from its run, which does not keep the functions of the"
+                " problem: give the reference, solution.relative_l2(exact)"
+            )
         return "the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)"
 
+    left_out: tuple[str, ...] = ()  # names of derived quantities that a folder could not keep
+    _fingerprint: str | None = None  # where the functions are not at hand
     _whole: Problem | None = None  # of a part of the interval of time
 
     @property

@@ -1,20 +1,24 @@
 """The folder of a run: it survives being stopped, and can be read without the code that made it."""
 
-from .describing import described, leaves, settings
-from .files import Damaged, npz, read_json, read_npz, seal, shown, write, writing
-from .folder import Busy, Run, read_settings
+from .describing import to_data
+from .files import Damaged, digest_of, npz, read_json, read_npz, seal, shown, write, writing
+from .folder import Run, read_settings
+from .identity import kept_settings, settings
 from .keeping import check, keep, keep_record, keep_solution, save
 from .loading import load
+from .lock import Busy
+from .trees import leaves, with_leaves
 
 __all__ = [
     "Busy",
     "Damaged",
     "Run",
     "check",
-    "described",
+    "digest_of",
     "keep",
     "keep_record",
     "keep_solution",
+    "kept_settings",
     "leaves",
     "load",
     "npz",
@@ -25,6 +29,8 @@ __all__ = [
     "seal",
     "settings",
     "shown",
+    "to_data",
+    "with_leaves",
     "write",
     "writing",
 ]

@@ -19,29 +19,45 @@ from .describing import combinations
 NODES = 256  # per axis
 TOLERANCE = 1e-7  # relative: what columns and cores leave out, as much as float32 does
 
-Sum = tuple[tuple[tuple[Key, float], ...], float]  # coefficients of derivatives, and a number
+Terms = tuple[tuple[Key, float], ...]  # derivatives of fields, and their coefficients
 
 
 def factors(solution: Solution) -> dict[str, np.ndarray] | None:
-    """The factors of every field in float32: u on a lattice of `nodes.x`, `nodes.y` is the sum over r of `u.x`[:, r] · `u.y`[:, r]; where
-    there is a core, Σ `u.core`[a, b] · `u.x`[:, a] · `u.y`[:, b]. What a window of a march has for itself begins with its number, `2.u.x`:
-    everything but a core, and beside one what does not depend on time. None where the network is not separable."""
+    """The factors of every field on a lattice of 256 nodes per axis, in float32:
+
+        u = Σ_r u.x[:, r] u.y[:, r]
+        u = Σ_ab u.core[a, b] u.x[:, a] u.y[:, b]        where the network has a core
+
+    The windows of a march have factors of their own, whose names begin with the number of the
+    window: `2.u.x`. Where there is a core they share it, and everything but the factors of time.
+
+    Arguments:
+        solution: of which quantities that are sums of derivatives have factors, too.
+    Returns: arrays by name, with the nodes of each axis, `nodes.x`; None where the network is not
+        separable.
+    """
     windows = solution.windows
     network = solution.model.network
     if not isinstance(network, SeparableNetwork):
         return None
     if has_core(network):
         return _with_cores(windows)
-    found: dict[str, np.ndarray] = {}
-    for number, window in enumerate(windows):
-        prefix = f"{number + 1}." if len(windows) > 1 else ""
-        found |= {prefix + name: each for name, each in _plain(window).items()}
-    return found
+    return {
+        prefix + name: array
+        for prefix, window in zip(_prefixes(windows), windows)
+        for name, array in _without_core(window).items()
+    }
 
 
-def _sums(solution: Solution) -> dict[str, Sum]:
+def _prefixes(windows: Sequence[Solution]) -> list[str]:
+    """What the names begin with that a window has for itself."""
+    return [f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))]
+
+
+def _sums(solution: Solution) -> dict[str, tuple[Terms, float]]:
+    """Fields, and what is derived from them by sums of derivatives: terms and a constant."""
     zero = (0,) * solution.problem.box.dimension
-    found: dict[str, Sum] = {
+    found: dict[str, tuple[Terms, float]] = {
         name: ((((i, zero), 1.0),), 0.0) for i, name in enumerate(solution.problem.fields)
     }
     for name, each in combinations(solution)[0].items():
@@ -51,7 +67,7 @@ def _sums(solution: Solution) -> dict[str, Sum]:
     return found
 
 
-def _plain(solution: Solution) -> dict[str, np.ndarray]:
+def _without_core(solution: Solution) -> dict[str, np.ndarray]:
     box, sums = solution.problem.box, _sums(solution)
     lattice = box.lattice(NODES)
     found = {f"nodes.{axis}": np.asarray(lattice[axis], np.float32) for axis in box.axes}
@@ -68,9 +84,7 @@ def _plain(solution: Solution) -> dict[str, np.ndarray]:
 
 
 @eqx.filter_jit
-def _sampled(
-    network: Any, place: Lattice, sums: tuple[tuple[tuple[Key, float], ...], ...]
-) -> list[list[Array]]:
+def _sampled(network: Any, place: Lattice, sums: tuple[Terms, ...]) -> list[list[Array]]:
     """By sum the columns of each axis. Compiled once for all windows."""
     (source,) = sources(network, [place], [{key for terms in sums for key, _ in terms}])
     assert isinstance(source, SeparableSource)
@@ -83,14 +97,11 @@ def _with_cores(windows: Sequence[Solution]) -> dict[str, np.ndarray]:
     order = max(order for terms, _ in sums.values() for (_, orders), _ in terms for order in orders)
     nodes = [[np.linspace(*window.problem.box[axis], NODES) for axis in axes] for window in windows]
     sampled = [tucker_columns(window, places, order) for window, places in zip(windows, nodes)]
-    own = [
-        f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))
-    ]  # what their own names begin with
     found: dict[str, Any] = {}
 
     def add(name: str, each: Sequence[Sequence[np.ndarray]]) -> None:
         """Arrays by window and axis: those of one axis differ."""
-        for prefix, arrays in zip(own, each):
+        for prefix, arrays in zip(_prefixes(windows), each):
             for i, (axis, array) in enumerate(zip(axes, arrays)):
                 found[f"{prefix if i == along else ''}{name}.{axis}"] = np.asarray(
                     array, np.float32
@@ -105,9 +116,7 @@ def _with_cores(windows: Sequence[Solution]) -> dict[str, np.ndarray]:
     return found
 
 
-def _summed(
-    components: Sequence[Tucker], terms: Sequence[tuple[Key, float]], constant: float
-) -> Tucker:
+def _summed(components: Sequence[Tucker], terms: Terms, constant: float) -> Tucker:
     """A sum of derivatives and a number."""
     parts = [
         Tucker(

@@ -1,10 +1,11 @@
 """Files that can be trusted: written whole or not at all, each with the SHA-256 of its own content.
 
-.npz    in the comment of the archive, which NumPy and zip tools pass over; what it is about is JSON in the array `about`
-.toml   in a comment, the last line
-.json   under the key "sha256"
+.npz    arrays; the checksum is the comment of the archive, which NumPy and zip tools pass over, and
+        what the arrays are about is JSON in the array `about`
+.json   what people read; the checksum is under the key "sha256"
 
-A checksum guards against accidents (a cut transfer, a failing disk, an editor), not against somebody who writes a new one.
+A checksum guards against accidents (a cut transfer, a failing disk, an editor), not against
+somebody who writes a new one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import io
 import json
 import os
 import struct
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,8 @@ from typing import Any
 import numpy as np
 
 from ..core import InputError
-from .toml import dumps
 
 MARK = b"sha256:"
-TOML_MARK = "# sha256: "
 ABOUT = "about"
 
 
@@ -48,7 +46,7 @@ def write(path: Path, content: bytes | memoryview) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """A draft to write to; it takes the place of `path` at the end, and is gone if anything fails."""
+    """A draft to write to: it takes the place of `path` at the end, and goes if anything fails."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     try:
         yield draft
@@ -73,13 +71,13 @@ def digest_of(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-# --- npz -----------------------------------------------------------------------------------------------------------
+# --- npz -----------------------------------------------------------------------------------------
 
 
 def npz(
     about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False
 ) -> bytes:
-    """An archive of arrays, and what it is about."""
+    """The bytes of an archive of arrays, with what they are about."""
     buffer = io.BytesIO()
     save = np.savez_compressed if compressed else np.savez
     save(
@@ -88,7 +86,8 @@ def npz(
         **{ABOUT: np.array(json.dumps(about, allow_nan=False))},
         **arrays,
     )
-    # the archive ends with the length of its comment, so far zero; the comment is the checksum of all that stands before it
+    # the archive ends with the length of its comment, so far zero; the comment is the checksum of
+    # all that stands before it
     buffer.seek(-2, os.SEEK_END)
     buffer.write(struct.pack("<H", len(MARK) + 64))
     buffer.write(MARK + digest_of(buffer.getbuffer()).encode())
@@ -96,7 +95,7 @@ def npz(
 
 
 def read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What an archive is about, and its arrays; raises `Damaged`."""
+    """What an archive is about, and its arrays. Raises `Damaged`."""
     content = memoryview(read(path))
     before, comment = content[: -len(MARK) - 64], bytes(content[-len(MARK) - 64 :])
     if not comment.startswith(MARK) or comment[len(MARK) :] != digest_of(before).encode():
@@ -115,39 +114,22 @@ def read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         ) from None
 
 
-# --- TOML ----------------------------------------------------------------------------------------------------------
+# --- JSON ----------------------------------------------------------------------------------------
 
 
-def sealed_toml(table: Mapping[str, Any]) -> bytes:
-    text = dumps(table).encode("utf-8", "replace")
-    return text + f"{TOML_MARK}{digest_of(text)}\n".encode()
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    content = read(path)
-    text, mark, checksum = content.rpartition(TOML_MARK.encode())
-    if not mark or checksum != f"{digest_of(text)}\n".encode():
-        raise Damaged(
-            path,
-            "was changed or cut short after it was written: its checksum, the last line, is of other content",
-        )
-    try:
-        return tomllib.loads(text.decode())
-    except ValueError as error:
-        raise Damaged(path, f"is not TOML ({error})") from None
-
-
-# --- JSON ----------------------------------------------------------------------------------------------------------
+def plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record as it will be read back."""
+    return json.loads(_canonical(record))
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `record` with the checksum of its content."""
-    plain = json.loads(_canonical(_bare(record)))  # as it will be read back
-    return plain | {"sha256": checksum(plain)}
+    return (found := plain(_bare(record))) | {"sha256": checksum(found)}
 
 
 def checksum(record: Mapping[str, Any]) -> str:
-    """The SHA-256 of a record's content: its JSON with sorted keys and no spaces, without the checksum itself."""
+    """The SHA-256 of a record's content: of its JSON with sorted keys and no spaces, without the
+    checksum itself."""
     return digest_of(_canonical(_bare(record)).encode())
 
 
@@ -160,7 +142,13 @@ def sealed_json(record: Mapping[str, Any]) -> bytes:
 
 
 def read_json(path: Path, exact: bool = False) -> dict[str, Any]:
-    """The sealed object in a file; raises `Damaged`. `exact`: also where nothing but spaces were changed."""
+    """The sealed object in a file.
+
+    Arguments:
+        path: of the file.
+        exact: refuse it also where nothing but spaces were changed.
+    Returns: the object, with its checksum. Raises `Damaged`.
+    """
     content = read(path)
     try:
         text = content.decode("utf-8")
@@ -219,7 +207,8 @@ def _refuse(constant: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are all different: of two values a reader would see the first and Python the last."""
+    """An object whose keys are all different: of two values a reader would see the first, and
+    Python the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")

@@ -1,22 +1,23 @@
 """The folder of a run: who may write to it, and what it was asked for.
 
-settings.toml      what was asked for, the version of these files, and the run's identity, which every other file repeats
-environment.toml   versions, device, precision, seeds; of former sessions too, where a run was resumed elsewhere
+settings.json              what was asked for, the version of these files, and the run's
+                           identity, which every other file repeats
+environment.json           versions, device, precision, seeds; of former sessions too, where a
+                           run was resumed elsewhere
 state.a.npz, state.b.npz   the two newest states: enough to go on exactly where the run stopped
-solution.npz       the best parameters, with all that is needed to evaluate them without the code of the problem
-factors.npz        the same sampled along each axis: for any other tool
-history.csv        every named loss, and the error where there is a reference
-record.json        what came out, with the checksum of the history
-windows/           of a march: a folder like this one per window, without factors
+solution.npz               the best parameters, with all that is needed to evaluate them without
+                           the code of the problem
+factors.npz                the same sampled along each axis: for any other tool
+history.csv                every named loss, and the error where there is a reference
+record.json                what came out, with the checksum of the history
+windows/                   of a march: a folder like this one per window, without factors
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import secrets
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,48 +26,65 @@ import numpy as np
 
 from ..core import InputError, say
 from ..solution import environment, version
-from .files import Damaged, npz, read_toml, sealed_toml, write
+from .files import Damaged, npz, plain, read_json, sealed_json, write
+from .identity import changed, check_same
+from .lock import Lock
 from .states import NAMES, Saver, State, States
-from .toml import dumps
 
-FORMAT = 1  # of the folder: another number, another version of separax
+FORMAT = 2  # of the folder: another number, another version of separax
 SETTINGS, ENVIRONMENT, SOLUTION, RECORD = (
-    "settings.toml",
-    "environment.toml",
+    "settings.json",
+    "environment.json",
     "solution.npz",
     "record.json",
 )
-Content = tuple[
-    Mapping[str, Any], Mapping[str, np.ndarray]
-]  # of an archive: what it is about, and its arrays
-EARLIER = "settings.json"  # of the versions before there were numbers
+FORMAT_1 = "settings.toml"  # what a folder of format 1 has instead
+Content = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]  # of an archive: about, and arrays
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """What the run in a folder was asked for, with its `format` and identity (`run`); raises `InputError`."""
+    """What the run in a folder was asked for.
+
+    Arguments:
+        folder: that `solve(…, out=folder)` wrote.
+    Returns: the settings, with their `format`, the identity of the run (`run`) and the version of
+        `separax`. Raises `InputError` where there is no run, or one of another format.
+    """
     if not folder.is_dir():
         raise InputError(f"run: {folder} is not a folder: name the one that solve(…, out=…) wrote")
-    if not (folder / SETTINGS).exists():
-        if (folder / EARLIER).exists():
-            raise InputError(
-                f"run: {folder} was written by an earlier version of separax ({EARLIER}): read it with that version, or solve again"
-            )
+    if (folder / FORMAT_1).exists():
         raise InputError(
-            f"run: there is no run in {folder} (no {SETTINGS}): name the folder that solve(…, out=…) wrote"
+            f"run: {folder} has format 1 ({FORMAT_1}), of an earlier version of separax; this"
+            f" version reads format {FORMAT}: read it with that version, or solve again"
         )
-    found = read_toml(folder / SETTINGS)
+    if not (folder / SETTINGS).exists():
+        raise InputError(
+            f"run: there is no run in {folder} (no {SETTINGS}): name the folder that"
+            " solve(…, out=…) wrote"
+        )
+    found = read_json(folder / SETTINGS, exact=True)
+    del found["sha256"]
     if "format" not in found or "run" not in found:
         raise Damaged(folder / SETTINGS, "does not hold the settings of a run")
     if found["format"] != FORMAT:
         raise InputError(
-            f"run: {folder} has format {found['format']!r}, written by separax {found.get('separax', 'of another version')}; this version reads format {FORMAT}: read it with that version, or solve again"
+            f"run: {folder} has format {found['format']!r}, written by separax"
+            f" {found.get('separax', 'of another version')}; this version reads format {FORMAT}:"
+            " read it with that version, or solve again"
         )
     return found
 
 
 def read_environment(path: Path, identity: str | None) -> dict[str, Any]:
-    """Where a run takes place; raises `Damaged`. Without an identity, that of any run."""
-    found = read_toml(path)
+    """Where a run takes place.
+
+    Arguments:
+        path: of the file.
+        identity: of the run; None: of any.
+    Returns: versions, device, precision, seeds. Raises `Damaged`.
+    """
+    found = read_json(path, exact=True)
+    del found["sha256"]
     if "versions" not in found:
         raise Damaged(path, "does not say where a run takes place")
     if identity not in (None, found.pop("run", None)):
@@ -74,35 +92,38 @@ def read_environment(path: Path, identity: str | None) -> dict[str, Any]:
     return found
 
 
-def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they are read back."""
-    return tomllib.loads(dumps(settings))
-
-
 class Run:
-    """A folder that holds one run, and may be written to until it is closed. A window of a march is part of its `whole`."""
+    """A folder that holds one run, and may be written to until it is closed.
+
+    Arguments:
+        directory: of the run; made where there is none.
+        settings: what is asked for, as `kept_settings` has it.
+        resume: go on with the run that is there; otherwise there must be none.
+        march: the run that this one is a window of.
+    """
 
     def __init__(
         self,
         directory: str | os.PathLike[str],
         settings: Mapping[str, Any],
         resume: bool = False,
-        whole: Run | None = None,
+        march: Run | None = None,
     ):
-        self.path, self.settings, self.whole = Path(directory), plain(settings), whole
+        self.path, self.settings, self.march = Path(directory), plain(settings), march
         self.saver = Saver()
         self._lock: Lock | None = None
-        if not resume and any(
-            (self.path / name).exists() for name in (SETTINGS, EARLIER, SOLUTION, *NAMES)
-        ):
+        self._kept: dict[str, Any] | None = None  # the settings that are here
+        taken = (SETTINGS, FORMAT_1, SOLUTION, *NAMES)
+        if not resume and any((self.path / name).exists() for name in taken):
             raise InputError(
-                f"out: {self.path} holds a run already: continue it with --resume (resume=True), or choose another folder"
+                f"out: {self.path} holds a run already: continue it with --resume (resume=True),"
+                " or choose another folder"
             )
         try:
-            if whole is None:
+            if march is None:
                 self.path.mkdir(parents=True, exist_ok=True)
                 self._lock = Lock(self.path)
-            self._claim()
+            self._open()
         except OSError as error:
             self.close()
             raise InputError(
@@ -112,10 +133,10 @@ class Run:
             self.close()
             raise
 
-    def part(self, number: int) -> Run:
-        """The run of a window."""
+    def window(self, number: int) -> Run:
+        """The run of a window of this march."""
         folder = self.path / "windows" / f"{number:03d}"
-        return Run(folder, self.settings | {"window": number}, resume=True, whole=self)
+        return Run(folder, self.settings | {"window": number}, resume=True, march=self)
 
     def __enter__(self) -> Run:
         return self
@@ -130,41 +151,39 @@ class Run:
             self._lock.release()
             self._lock = None
 
-    # --- who it is -----------------------------------------------------------------------------------------------
+    # --- identity --------------------------------------------------------------------------------
 
-    def _claim(self) -> None:
-        for draft in self.path.glob(
-            ".*.draft"
-        ):  # of a process that was killed: nobody else writes here now
+    def _open(self) -> None:
+        """Finds the identity of the run that is here, or begins one."""
+        for draft in self.path.glob(".*.draft"):  # of a process that was killed: the lock is ours
             draft.unlink()
-        identity = self._own() if self.whole is None else self._of_whole(self.whole)
-        self.identity = identity or secrets.token_hex(8)
-        self.states = States(self.path, self.identity)
-        if self.whole is not None:  # a full disk does not stop a march on its way
-            self.saver.do(self._write_settings)
+        if self.march is not None:
+            self.identity = self._identity_in(self.march)
+            self.saver.do(self._write_settings)  # a full disk does not stop a march on its way
         else:
+            self.identity = self._identity_here() or secrets.token_hex(8)
             self._write_settings()
             self._write_environment()
+        self.states = States(self.path, self.identity)
 
     def _write_settings(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         if self._kept is None:
             about = {"format": FORMAT, "run": self.identity, "separax": version("separax")}
-            write(self.path / SETTINGS, sealed_toml(about | self.settings))
+            write(self.path / SETTINGS, sealed_json(about | self.settings))
 
     def _read_settings(self) -> Damaged | None:
-        """Finds what is kept here; returns what is wrong with it, if anything is."""
-        self._kept: dict[str, Any] | None = None
-        if (self.path / SETTINGS).exists() or (self.path / EARLIER).exists():
+        """Reads the settings that are here; returns what is wrong with them, if anything is."""
+        if (self.path / SETTINGS).exists() or (self.path / FORMAT_1).exists():
             try:
                 self._kept = read_settings(self.path)
             except Damaged as error:
                 return error
         return None
 
-    def _of_whole(self, whole: Run) -> str:
+    def _identity_in(self, march: Run) -> str:
         """The identity of a window: that of its march, and its number."""
-        identity = f"{whole.identity}-{self.settings['window']:03d}"
+        identity = f"{march.identity}-{self.settings['window']:03d}"
         damage = self._read_settings()
         if self._kept is not None and self._kept["run"] != identity:
             self._kept, damage = None, Damaged(self.path / SETTINGS, "is of another run")
@@ -172,23 +191,40 @@ class Run:
             say(f"{damage}: written anew")
         return identity
 
-    def _own(self) -> str | None:
+    def _identity_here(self) -> str | None:
         """The identity of the run that is here; None: there is none."""
         damage = self._read_settings()
         if self._kept is None:
-            return self._recovered(damage)
+            return self._identity_of_state(damage)
         identity = self._kept["run"]
-        if not self._mended(self._kept):
-            self._check_same(self._kept)
+        if self._begins_window_again(self._kept):
+            self._kept = None  # the settings are written anew
+        else:
+            check_same(self.path, self._kept, self.settings)
         return identity
 
-    def _mended(self, kept: Mapping[str, Any]) -> bool:
-        """Whether this is a march whose last window diverged, and only the recipe is another one now: then that window begins again.
-        Those before it keep what they were made with in settings of their own."""
+    def _identity_of_state(self, damage: Damaged | None) -> str | None:
+        """The identity where the settings are damaged or lost: every state has both."""
+        for folder in (self.path, self.path / "windows" / "001"):
+            state = States(folder, None).newest()
+            if state is not None:
+                check_same(self.path, state[0]["settings"], self.settings)
+                lost = damage or f"{self.path / SETTINGS} is gone"
+                say(f"{lost}: written anew, as the state has it")
+                return state[0]["run"].split("-")[0]
+        if damage:
+            say(f"{damage}, and no state is good: the run starts again from the beginning")
+            self._put_aside()
+        return None
+
+    def _begins_window_again(self, kept: Mapping[str, Any]) -> bool:
+        """Puts the last window of a march aside that diverged, if only the recipe is another one.
+
+        That window begins again; those before it keep what they were made with in settings of
+        their own.
+        """
         reached = sorted((self.path / "windows").glob("[0-9]" * 3))
-        if [k for k in self.settings if kept.get(k) != self.settings[k]] != [
-            "recipe"
-        ] or not reached:
+        if changed(kept, self.settings) != ["recipe"] or not reached:
             return False
         state = States(reached[-1], None).newest()
         if state is None or not state[0].get("trouble"):
@@ -199,36 +235,13 @@ class Run:
             aside = reached[-1].with_name(f"{reached[-1].name}.diverged{number}")
         reached[-1].rename(aside)
         say(
-            f"window {int(reached[-1].name)} diverged (it is now in {aside}) and begins again with the recipe given"
+            f"window {int(reached[-1].name)} diverged (it is now in {aside}) and begins again with"
+            " the recipe given"
         )
-        self._kept = None  # the settings are written anew
         return True
 
-    def _check_same(self, kept: Mapping[str, Any]) -> None:
-        changed = [k for k in self.settings if kept.get(k) != self.settings[k]]
-        if changed:
-            first = changed[0]
-            raise InputError(
-                f"resume: {self.path} was run with {first} = {kept.get(first)!r}, not {self.settings[first]!r}: repeat the settings it was started with, or choose another folder"
-            )
-
-    def _recovered(self, damage: Damaged | None) -> str | None:
-        """The identity where the settings are damaged or lost: every state has both."""
-        for folder in (self.path, self.path / "windows" / "001"):
-            state = States(folder, None).newest()
-            if state is not None:
-                self._check_same(state[0]["settings"])
-                say(
-                    f"{damage or f'{self.path / SETTINGS} is gone'}: written anew, as the state has it"
-                )
-                return state[0]["run"].split("-")[0]
-        if damage:
-            say(f"{damage}, and no state is good: the run starts again from the beginning")
-            self._put_aside()
-        return None
-
     def _write_environment(self) -> None:
-        """Where the run takes place; where it took place before, if that was elsewhere."""
+        """Writes where the run takes place, and where it took place before."""
         now = {
             **environment(),
             "platform": platform.platform(),
@@ -240,20 +253,21 @@ class Run:
             try:
                 last = read_environment(path, self.identity)
                 before = last.pop("before", [])
-                other = [
-                    k for k in ("device", "platform", "python", "versions") if last.get(k) != now[k]
-                ]
+                same = ("device", "platform", "python", "versions")
+                other = [name for name in same if last.get(name) != now[name]]
                 if not other:
                     return
                 before.append(last)
                 say(
-                    f"{self.path} was begun with {other[0]} {last.get(other[0])}, and goes on with {now[other[0]]}: the last digits may differ from those of an uninterrupted run"
+                    f"{self.path} was begun with {other[0]} {last.get(other[0])}, and goes on with"
+                    f" {now[other[0]]}: the last digits may differ from those of an uninterrupted"
+                    " run"
                 )
             except Damaged as error:
                 say(f"{error}: written anew")
-        write(path, sealed_toml({"run": self.identity, **now, "before": before}))
+        write(path, sealed_json({"run": self.identity, **now, "before": before}))
 
-    # --- state ---------------------------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------
 
     def state(self) -> State | None:
         """The newest good state, if there is one."""
@@ -263,7 +277,7 @@ class Run:
         return found
 
     def _put_aside(self) -> None:
-        """What was computed is kept, if only under another name, where a run starts again."""
+        """Keeps what was computed, if only under another name, where a run starts again."""
         if (self.path / SOLUTION).exists():
             os.replace(self.path / SOLUTION, self.path / f"{SOLUTION}.old")
             say(f"the solution that was there is now in {self.path / SOLUTION}.old")
@@ -275,11 +289,16 @@ class Run:
         solution: Content,
         wait: bool,
     ) -> None:
-        """Has a state and the solution so far written; returns at once unless told to `wait`."""
+        """Has a state and the solution so far written, and returns at once.
 
-        def work() -> (
-            None
-        ):  # the solution first: wherever there is a state to go on from, there is something to look at
+        Arguments:
+            about, arrays: of the state.
+            solution: as `to_data` returns it.
+            wait: return when it is written.
+        """
+
+        def work() -> None:
+            # the solution first: where there is a state, there is something to look at
             self.write(SOLUTION, *solution)
             self.states.write({"settings": self.settings, **about}, arrays)
 
@@ -288,61 +307,6 @@ class Run:
             self.saver.wait()
 
     def write(self, name: str, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-        """An archive of this run."""
+        """Writes an archive of this run."""
         content = npz({"format": FORMAT, "run": self.identity, **about}, arrays)
         write(self.path / name, content)
-
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: there, two writers are not kept apart
-    fcntl = None
-
-NAME = ".lock"
-
-
-class Busy(InputError):
-    """Somebody else writes there."""
-
-
-class Lock:
-    """Held from its making to `release`. The system lets go of it when its process dies, so that none is ever left behind;
-    the file only says who holds it."""
-
-    def __init__(self, folder: Path):
-        self.path = folder / NAME
-        self._file: int | None = None
-        while self._file is None:
-            self._file = self._taken(folder)
-
-    def _taken(self, folder: Path) -> int | None:
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.read(file, 64).decode(errors="replace").strip()
-            os.close(file)
-            raise Busy(
-                f"out: {owner or 'another process'} is writing the run in {folder}: wait until it has ended, or choose another folder"
-            ) from None
-        except OSError:  # a file system without locks
-            pass
-        try:
-            same = os.stat(self.path).st_ino == os.fstat(file).st_ino
-        except FileNotFoundError:
-            same = False
-        if not same:  # its last holder removed it in between: once more
-            os.close(file)
-            return None
-        with contextlib.suppress(OSError):  # a full disk: nobody learns who it is
-            os.truncate(file, 0)
-            os.write(file, f"process {os.getpid()}".encode())
-        return file
-
-    def release(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self.path.unlink()
-            os.close(self._file)
-            self._file = None

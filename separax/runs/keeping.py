@@ -1,4 +1,4 @@
-"""What a run leaves behind: its solution, the solution's factors, the history as a table, the record."""
+"""What a run leaves behind: its solution, the factors of it, its history as a table, its record."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ import numpy as np
 
 from ..core import InputError
 from ..solution import Ensemble, History, Solution, make_record
-from .describing import described, settings
+from .describing import to_data
 from .factors import factors
 from .files import Damaged, digest_of, read, read_json, read_npz, seal, sealed_json, write
 from .folder import ENVIRONMENT, RECORD, SETTINGS, SOLUTION, Run, read_environment, read_settings
+from .identity import kept_settings, settings
 
 
 def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Writes a solution, its factors, its history and its record to a run's folder; returns the record as it is kept."""
+    """Writes a solution, its factors, its history and its record to a run's folder.
+
+    Returns: the record as it is kept.
+    """
     keep_solution(run, found)
     kept: dict[str, str] = {}
     for solution in found if isinstance(found, Ensemble) else [found]:
@@ -29,24 +33,27 @@ def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dic
         table = history_table(solution.history)
         write(run.path / f"history{suffix}.csv", table)
         kept[f"history{suffix}.csv"] = digest_of(table)
-        if (
-            run.whole is None and (arrays := factors(solution)) is not None
-        ):  # those of a window are among those of the march
-            about = {
-                "kind": "factors",
-                "axes": list(solution.problem.box.axes),
-                "seed": solution.seed,
-            }
+        # those of a window are among those of the march
+        if run.march is None and (arrays := factors(solution)) is not None:
+            axes = list(solution.problem.box.axes)
+            about = {"kind": "factors", "axes": axes, "seed": solution.seed}
             run.write(f"factors{suffix}.npz", about, arrays)
     return keep_record(run.path, {**record, "run": run.identity, "files": kept})
 
 
 def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
-    """Keeps a solution in a folder of its own."""
+    """Keeps a solution in a folder of its own.
+
+    Arguments:
+        found: the solution, or those of several seeds.
+        directory: a folder without a run.
+    Returns: the folder. Raises `InputError` where a part of the recipe could not be found again.
+    """
     solutions = list(found) if isinstance(found, Ensemble) else [found]
     first = solutions[0]
     with jax.enable_x64(True):
         asked = settings(first.problem, first.recipe, [s.seed for s in solutions])
+    asked = kept_settings(asked, first.recipe)
     if first.is_marched:
         asked |= {"windows": len(first.windows)}
     with Run(directory, asked) as run:
@@ -60,8 +67,8 @@ def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
 
 
 def keep_solution(run: Run, found: Solution | Ensemble, beside: bool = False) -> None:
-    """Writes a solution to a run's folder; `beside` what goes on, if that is wanted."""
-    content = described(found)
+    """Writes a solution to a run's folder; `beside` what goes on, where that is wanted."""
+    content = to_data(found)
     if beside:
         run.saver.start(lambda: run.write(SOLUTION, *content))
     else:
@@ -75,11 +82,11 @@ def keep_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     return sealed
 
 
-# --- history -------------------------------------------------------------------------------------------------------
+# --- history -------------------------------------------------------------------------------------
 
 
 def history_table(history: History) -> bytes:
-    """As CSV, every number with all its digits."""
+    """A history as CSV, every number with all its digits."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     error = dict(zip(history.error_steps.tolist(), history.errors))
@@ -95,6 +102,7 @@ def history_table(history: History) -> bytes:
 
 
 def read_history(content: bytes) -> History:
+    """The history in a table that `history_table` made."""
     head, *rows = csv.reader(io.StringIO(content.decode()))
     seen, errors = [r for r in rows if r[1]], [r for r in rows if r[-1]]
 
@@ -111,18 +119,25 @@ def read_history(content: bytes) -> History:
 
 
 def check(run: str | os.PathLike[str]) -> list[Damaged]:
-    """The damaged files of a run, each with a reason; those of its windows too. None: every file is good."""
+    """The damaged files of a run and of its windows, each with a reason.
+
+    Arguments:
+        run: the folder that `solve(…, out=folder)` wrote.
+    Returns: a list that is empty where every file is good.
+    """
     folder = Path(run)
     if not folder.is_dir():
         raise InputError(
             f"check: {folder} is no folder of a run: write the one that solve(out=…) was given"
         )
     return [
-        damage for place in (folder, *sorted(folder.glob("windows/*"))) for damage in _in(place)
+        damage
+        for place in (folder, *sorted(folder.glob("windows/*")))
+        for damage in _damage_in(place)
     ]
 
 
-def _in(folder: Path) -> Iterator[Damaged]:
+def _damage_in(folder: Path) -> Iterator[Damaged]:
     identity = record = None
     try:
         identity = read_settings(folder)["run"]

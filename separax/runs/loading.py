@@ -6,102 +6,68 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import InputError, say
-from ..domain import TIME, Box, GaussLegendre, Grid, Sampler, Uniform
+from ..core import InputError, data_to_part, say
+from ..domain import TIME, Box
 from ..equations import Field, Formula, Problem
-from ..networks import PINN, SPINN, Axis, KnownPart
-from ..recipe import BFGS, LBFGS, SOAP, Adam, Causal, GaussNewton, Recipe, Solve
+from ..networks import KnownPart
+from ..recipe import Recipe
 from ..residuals import Model
 from ..separable import Key
 from ..solution import Ensemble, History, Outcome, Piece, Solution, Timing
 from .files import Damaged, digest_of, read, read_json, read_npz
 from .folder import RECORD, SOLUTION, read_settings
 from .keeping import read_history
-from .sampled_shape import SampledShape
+from .sampled_shape import sampled_shape
+from .trees import with_leaves
 
-PARTS = {
-    part.__name__: part
-    for part in (
-        SPINN,
-        PINN,
-        Adam,
-        SOAP,
-        LBFGS,
-        BFGS,
-        GaussNewton,
-        Solve,
-        Uniform,
-        Grid,
-        GaussLegendre,
-        Causal,
-    )
-}
+Arrays = Mapping[str, np.ndarray]
 
 
 def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
-    """The solution that a run left in its folder: a `Solution`, or an `Ensemble` where there were several seeds.
+    """The solution that a run left in its folder.
 
-    It is evaluated, differentiated, integrated and exported like the one that `solve` returned. The functions of the problem
-    are not kept: errors need a reference, `solution.relative_l2(exact)`. Quantities that were derived from the fields are there
-    if they are formulas, computed point by point. Of a domain that is no box, samples are kept.
+    It is evaluated, differentiated, integrated and exported like the one that `solve` returned. The
+    functions of the problem are not kept: errors need a reference, `solution.relative_l2(exact)`.
+    Quantities that were derived from the fields are there if they are formulas, computed point by
+    point. Of a domain that is no box, samples are kept. The parts of the recipe are found by their
+    names: those of your own must be importable, and only folders that you trust should be loaded.
+
+    Arguments:
+        run: the folder that `solve(…, out=folder)` or `solution.save(folder)` wrote.
+    Returns: a `Solution`, or an `Ensemble` where there were several seeds.
     """
     folder = Path(run)
     settings = read_settings(folder)
+    again = f"go on with solve(…, out={str(folder)!r}, resume=True), which writes it"
     if not (folder / SOLUTION).exists():
-        raise InputError(
-            f"run: {folder} has no solution yet ({SOLUTION}): go on with solve(…, out={str(folder)!r}, resume=True), which writes it"
-        )
+        raise InputError(f"run: {folder} has no solution yet ({SOLUTION}): {again}")
     try:
         about, arrays = read_npz(folder / SOLUTION)
-        _check_identity(folder / SOLUTION, about, settings, "solution")
+        if about.get("kind") != "solution":
+            raise Damaged(folder / SOLUTION, f"is no solution but a {about.get('kind')}")
+        _check_identity(folder / SOLUTION, about, settings)
     except Damaged as error:
-        raise Damaged(
-            error.path,
-            f"{error.reason}: go on with solve(…, out={str(folder)!r}, resume=True), which writes it anew from the state",
-        ) from None
+        raise Damaged(error.path, f"{error.reason}: {again} anew from the state") from None
     record = _record(folder, settings)
     try:
         with jax.enable_x64(True):
-            problems: list[KeptProblem] = []
-            found: list[Solution] = []
-            for i, kept in enumerate(about["solutions"]):
-                # seeds share a problem, and then what is compiled for it, unless its derived quantities depend on what was found
-                same = [
-                    p
-                    for p, other in zip(problems, about["solutions"])
-                    if other["derived"] == kept["derived"]
-                ]
-                problems.append(
-                    same[0]
-                    if same
-                    else KeptProblem(about["problem"], kept, arrays, settings["equation"])
-                )
-                found.append(_solution(folder, problems[-1], about, arrays, record, i))
-    except (
-        KeyError,
-        TypeError,
-        IndexError,
-    ) as error:  # whole and ours, but of another version that forgot to say so
+            found = _solutions(folder, about, arrays, record, settings["equation"])
+    except (KeyError, TypeError, IndexError) as error:  # ours, of a version that forgot to say so
         raise Damaged(
             folder / SOLUTION, f"does not hold what it should ({type(error).__name__}: {error})"
         ) from error
     return (Ensemble(found) if about["several"] else found[0]).with_record(record)
 
 
-def _check_identity(
-    path: Path, about: Mapping[str, Any], settings: Mapping[str, Any], kind: str
-) -> None:
-    if about.get("kind") != kind:
-        raise Damaged(path, f"is no {kind} but a {about.get('kind')}")
+def _check_identity(path: Path, about: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     if about.get("run") != settings["run"]:
         raise Damaged(path, f"is of another run ({about.get('run')}, not {settings['run']})")
 
@@ -111,13 +77,13 @@ def _record(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     path = folder / RECORD
     if not path.exists():
         say(
-            f"the run in {folder} has not ended: its solution so far is loaded, without history and record"
+            f"the run in {folder} has not ended: its solution so far is loaded, without history and"
+            " record"
         )
         return {}
     try:
         record = read_json(path, exact=True)
-        if record.get("run") != settings["run"]:
-            raise Damaged(path, f"is of another run ({record.get('run')}, not {settings['run']})")
+        _check_identity(path, record, settings)
         return record
     except Damaged as error:
         say(f"{error}: the solution is loaded without history and record")
@@ -126,9 +92,8 @@ def _record(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _history(folder: Path, record: Mapping[str, Any], name: str) -> History:
     """A history, checked against the record; empty with a word where it is damaged."""
-    nothing = History(np.zeros(0, int), {}, np.zeros(0))
     if not record:
-        return nothing
+        return History.none()
     try:
         content = read(folder / name)
         if digest_of(content) != record.get("files", {}).get(name):
@@ -138,224 +103,142 @@ def _history(folder: Path, record: Mapping[str, Any], name: str) -> History:
             )
     except Damaged as error:
         say(f"{error}: the solution is loaded without history")
-        return nothing
+        return History.none()
     return read_history(content)
 
 
-# --- the parts of a solution -----------------------------------------------------------------------------------------
+# --- solutions -----------------------------------------------------------------------------------
+
+
+def _solutions(
+    folder: Path, about: Mapping[str, Any], arrays: Arrays, record: Mapping[str, Any], equation: str
+) -> list[Solution]:
+    """The solutions of all seeds.
+
+    They share a problem, and then what is compiled for it, unless its derived quantities depend on
+    what was found.
+    """
+    recipe = data_to_part(about["recipe"], Recipe)
+    found: list[Solution] = []
+    for i, kept in enumerate(about["solutions"]):
+        same = (
+            one.problem
+            for one, other in zip(found, about["solutions"])
+            if other["derived"] == kept["derived"]
+        )
+        problem = next(same, None) or _problem(about["problem"], kept, arrays, equation)
+        like = _shapes(problem, recipe, about["network_time"])
+        models = [
+            with_leaves(like, arrays, prefix=f"{i}.{j}.") for j in range(len(kept["windows"]))
+        ]
+        name = f"history-seed{kept['seed']}.csv" if about["several"] else "history.csv"
+        history = _history(folder, record, name)
+        found.append(_solution(folder, problem, recipe, kept, models, history, record))
+    return found
+
+
+def _shapes(problem: Problem, recipe: Recipe, time: tuple[float, float] | None) -> Model:
+    """The model that was trained, with the shapes of its arrays instead of them.
+
+    Networks of a march are built for the first window.
+    """
+    first = problem.during(*time) if time is not None else problem
+    return eqx.filter_eval_shape(lambda key: Model.build(first, recipe, key), jax.random.key(0))
 
 
 def _solution(
     folder: Path,
-    problem: KeptProblem,
-    about: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray],
+    problem: Problem,
+    recipe: Recipe,
+    kept: Mapping[str, Any],
+    models: list[Model],
+    history: History,
     record: Mapping[str, Any],
-    i: int,
 ) -> Solution:
-    """That of one seed."""
-    kept = about["solutions"][i]
-    recipe = _recipe(about["recipe"])
-    name = f"history-seed{kept['seed']}.csv" if about["several"] else "history.csv"
-    history = _history(folder, record, name)
-    known: dict[str, Any] = {"seed": kept["seed"], "run_dir": folder}
-    known |= {"device": record["device"]} if "device" in record else {}
+    """The solution of one seed."""
+    marched, steps = kept["marched"], recipe.total_steps
+    device = {"device": record["device"]} if "device" in record else {}
     windows = []
-    for j, window in enumerate(kept["windows"]):
-        bounds = window["box"].get(TIME)
-        part = (
-            history
-            if not kept["marched"]
-            else _part(history, j * recipe.total_steps, (j + 1) * recipe.total_steps)
-        )
+    for j, (window, model) in enumerate(zip(kept["windows"], models)):
         outcome = Outcome(
             recipe,
-            part,
-            Timing(**window["timing"]),
+            _part(history, j * steps, (j + 1) * steps) if marched else history,
+            data_to_part(window["timing"], Timing),
+            seed=kept["seed"],
             best_step=window["best_step"],
-            best_loss=np.nan if window["best_loss"] is None else window["best_loss"],
+            best_loss=data_to_part(window["best_loss"], float),
             memory_bytes=window["memory_bytes"],
             interrupted=window["interrupted"],
-            **known,
+            run_dir=folder,
+            **device,
         )
-        model = _model(
-            about["network"],
-            recipe,
-            problem,
-            {k: arrays[k] for k in arrays if k.startswith(f"{i}.{j}.")},
-            f"{i}.{j}.",
-        )
-        inside = problem.during(*bounds) if kept["marched"] else problem
-        windows.append(Solution(inside, [Piece.of(model, window["since"])], outcome))
+        inside = problem.during(*window["box"][TIME]) if marched else problem
+        windows.append(Solution(inside, [Piece.of(model, window["time_origin"])], outcome))
     said: dict[str, Any] = {"advice": tuple(record.get("advice", ()))}
     if "estimate" in record:  # a record has no infinite numbers
         said["estimate"] = math.inf if record["estimate"] is None else record["estimate"]
-    if not kept["marched"]:
+    if not marched:
         return windows[0].with_outcome(**said)
     outcomes = [window.outcome for window in windows]
     whole = Outcome.joined(recipe, outcomes, kept["interrupted"], folder)
-    return Solution.joined(problem, windows, replace(whole, **said))
+    return Solution.joined(problem, windows, dataclasses.replace(whole, **said))
 
 
 def _part(history: History, start: int, end: int) -> History:
-    """The part of a march's history that belongs to a window, counted from its start."""
-    seen = (history.steps >= start) & (history.steps < end)
-    known = (history.error_steps > start) & (history.error_steps <= end)
+    """What was seen from one step to another, counted from the first of them."""
+    here = (history.steps >= start) & (history.steps < end)
+    errors = (history.error_steps > start) & (history.error_steps <= end)
     return History(
-        history.steps[seen] - start,
-        {name: each[seen] for name, each in history.losses.items()},
-        history.total[seen],
-        history.error_steps[known] - start,
-        history.errors[known],
+        history.steps[here] - start,
+        {name: values[here] for name, values in history.losses.items()},
+        history.total[here],
+        history.error_steps[errors] - start,
+        history.errors[errors],
     )
 
 
-def _model(
-    network: Mapping[str, Any],
-    recipe: Recipe,
-    problem: Problem,
-    arrays: Mapping[str, np.ndarray],
-    prefix: str,
-) -> Model:
-    """A network of the kept architecture with the kept weights."""
-    kept: list[dict[str, Any]] = [
-        {k: tuple(v) if isinstance(v, list) else v for k, v in axis.items()}
-        for axis in network["axes"]
-    ]
-    axes = tuple(Axis(**axis) for axis in kept)
-
-    def build(key: Any) -> Model:
-        unknowns = {k: jnp.zeros((), recipe.dtype) for k in problem.unknowns}
-        built = recipe.network._network(key, axes, network["components"], recipe.dtype)
-        return Model(dataclasses.replace(built, lift=problem.lift), unknowns)
-
-    like = eqx.filter_eval_shape(build, jax.random.key(0))
-    paths, structure = jax.tree_util.tree_flatten_with_path(like)
-    found = []
-    for path, leaf in paths:
-        name = prefix + jax.tree_util.keystr(path, simple=True, separator=".")
-        if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
-            raise TypeError(f"{name} has shape {arrays[name].shape} and type {arrays[name].dtype}")
-        found.append(jnp.asarray(arrays[name]))
-    return jax.tree.unflatten(structure, found)
+# --- the problem ---------------------------------------------------------------------------------
 
 
-def _recipe(kept: Mapping[str, Any]) -> Recipe:
-    stages = [_thing(one) for one in kept["optimiser"]]
-    return Recipe(
-        _thing(kept["network"]),
-        kept["points"],
-        kept["steps"],
-        stages[0] if len(stages) == 1 else stages,
-        _thing(kept["sampler"], sampler=True),
-        kept["emphasis"],
-        kept["weights"],
-        kept["precision"],
-        _thing(weighed) if (weighed := kept.get("causal")) else None,
-    )
-
-
-def _thing(kept: Mapping[str, Any], sampler: bool = False) -> Any:
-    """A part of a recipe; a description of it where it was the user's own."""
-    if "text" in kept:
-        return (
-            KeptSampler(text=kept["text"])
-            if sampler
-            else KeptOptimiser(kept["text"], kept["steps"])
-        )
-    arguments = dict(kept["arguments"])
-    if "breaks" in arguments:
-        arguments["breaks"] = dict(arguments["breaks"])
-    return PARTS[kept["kind"]](**arguments)
-
-
-@dataclass(frozen=True, repr=False)
-class KeptOptimiser:
-    """An optimiser of which only a description is left."""
-
-    text: str
-    steps: int | None
-    searches: ClassVar[bool] = False
-    solves: ClassVar[bool] = False
-    sees: ClassVar[str] = "vector"
-
-    def transform(self, steps: int) -> Any:
-        raise InputError(f"optimiser: {self.text} was not kept with its run: give it anew")
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-class KeptSampler(Sampler):
-    """A sampler of which only a description is left."""
-
-    text: str = eqx.field(static=True, default="a sampler")
-    every: int | None = eqx.field(static=True, default=None)
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-class KeptProblem(Problem):
-    """What is left of a problem in the folder of a run: all but its functions."""
-
-    def __init__(
-        self,
-        kept: Mapping[str, Any],
-        solution: Mapping[str, Any],
-        arrays: Mapping[str, np.ndarray],
-        equation: str,
-    ):
-        self.box = Box(**{axis: tuple(bounds) for axis, bounds in kept["box"].items()})
-        self.name, self.fields, self.unknowns = (
-            kept["name"],
-            tuple(kept["fields"]),
-            dict(kept["unknowns"]),
-        )
-        self.periodic, self.walls = tuple(kept["periodic"]), tuple(map(tuple, kept["walls"]))
-        self.shape = (
-            None
-            if "shape" not in arrays
-            else SampledShape(self.box, tuple(kept["shape"]), arrays["shape"])
-        )
-        built_in = [arrays[f"lift.{axis}"] for axis in self.box.axes if f"lift.{axis}" in arrays]
-        self.given, self.lift = (
-            (),
-            KnownPart(self.box, self.periodic, built_in) if built_in else None,
-        )
-        self.reference, self.conditions, self.terms = None, (), ()
-        self.residuals = tuple(kept["terms"])
-        self.left_out = tuple(solution["left_out"])
-        self.derived = {
-            name: Combination(self, each) if "terms" in each else KeptFormula(self, each)
+def _problem(
+    kept: Mapping[str, Any], solution: Mapping[str, Any], arrays: Arrays, equation: str
+) -> Problem:
+    """A problem without its functions."""
+    box = Box(**{axis: tuple(bounds) for axis, bounds in kept["box"].items()})
+    series = [arrays[f"lift.{axis}"] for axis in box.axes if f"lift.{axis}" in arrays]
+    fields = tuple(kept["fields"])
+    return Problem.without_functions(
+        box,
+        kept["name"],
+        fields=fields,
+        terms=kept["terms"],
+        unknowns=kept["unknowns"],
+        periodic=kept["periodic"],
+        walls=kept["walls"],
+        shape=sampled_shape(box, kept["shape"], arrays["shape"]) if "shape" in arrays else None,
+        lift=KnownPart(box, kept["periodic"], series) if series else None,
+        derived={
+            name: Combination(fields, each) if "terms" in each else KeptFormula(fields, each)
             for name, each in solution["derived"].items()
-        }
-        self._derived_arguments = {
-            name: [(each, False) for each in (*self.fields, *self.box.axes)]
-            for name in self.derived
-        }
-        self._equation = equation
-
-    def fingerprint(self) -> str:
-        return self._equation
-
-    def residual(self, **_: Any) -> Any:
-        raise InputError(
-            f"{self.name}: the functions of a problem are not kept with its run: make the problem anew to solve it"
-        )
-
-    def no_reference(self) -> str:
-        return f"{self.name} was loaded from its run, which does not keep the functions of the problem: give the reference, solution.relative_l2(exact)"
+        },
+        left_out=solution["left_out"],
+        fingerprint=equation,
+    )
 
 
 class Combination:
-    """Σ coefficient · ∂^orders of the fields, plus a constant."""
+    """A derived quantity that is a sum of derivatives, Σ coefficient · ∂^orders u, and a constant.
 
-    def __init__(self, problem: Problem, kept: Mapping[str, Any]):
+    Arguments:
+        fields: the names of the fields.
+        kept: as `combinations` has it.
+    """
+
+    def __init__(self, fields: tuple[str, ...], kept: Mapping[str, Any]):
         self.terms: dict[Key, float] = {
             (component, tuple(orders)): c for component, orders, c in kept["terms"]
         }
-        self.constant, self.fields = kept["constant"], problem.fields
+        self.constant, self.fields = kept["constant"], fields
 
     def __call__(self, **given: Any) -> Field:
         found = Field(given[self.fields[0]]._source, self.terms)
@@ -363,19 +246,23 @@ class Combination:
 
 
 class KeptFormula:
-    """Anything else that is computed point by point from derivatives and coordinates."""
+    """Any other derived quantity, computed point by point from derivatives and coordinates.
 
-    def __init__(self, problem: Problem, kept: Mapping[str, Any]):
-        self.formula, self.is_field, self.fields = Formula.read(kept), kept["field"], problem.fields
+    Arguments:
+        fields: the names of the fields.
+        kept: as `combinations` has it.
+    """
+
+    def __init__(self, fields: tuple[str, ...], kept: Mapping[str, Any]):
+        self.formula, self.is_field, self.fields = Formula.read(kept), kept["field"], fields
 
     def __call__(self, **given: Any) -> Any:
         source = given[self.fields[0]]._source
-        found = self.formula(
-            [
-                given[key] if isinstance(key, str) else Field(source, {key: 1.0})
-                for key in self.formula.inputs
-            ]
-        )
+        inputs = [
+            given[key] if isinstance(key, str) else Field(source, {key: 1.0})
+            for key in self.formula.inputs
+        ]
+        found = self.formula(inputs)
         if self.is_field:
             return found
         # what was made of plain values cannot be differentiated, as before it was kept

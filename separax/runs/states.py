@@ -1,10 +1,12 @@
-"""The state of a run, twice: the newest, and the one before it. Written beside the training, so that the device goes on.
+"""The two newest states of a run, written beside the training, so that the device goes on.
 
-The two files take turns: a new state goes where the older of the two was, so that whatever happens to it (the process is killed, the
-disk is full, the file is damaged later) the other one is still there, and still good.
+The two files take turns: a new state goes where the older of the two was, so that whatever happens
+to it (the process is killed, the disk is full, the file is damaged later) the other one is still
+there, and still good.
 
-Not Orbax: a run here is some small arrays on one host, and what it needs (a checksum of every file, the run's identity in each, a
-fallback to the state before, files that NumPy opens) is not what Orbax is for, which is sharded arrays written by many hosts.
+Not Orbax: a run here is some small arrays on one host, and what it needs (a checksum of every file,
+the run's identity in each, a fallback to the state before, files that NumPy opens) is not what
+Orbax is for, which is sharded arrays written by many hosts.
 """
 
 from __future__ import annotations
@@ -29,13 +31,11 @@ class States:
 
     def __init__(self, folder: Path, identity: str | None):
         self.folder, self.identity = folder, identity
-        self._turn, self._last = (
-            0,
-            0,
-        )  # whose turn it is to be written over, and how many were written
+        self._turn = 0  # the place in NAMES of the file that is written next
+        self._last = 0  # how many states were written
 
     def newest(self) -> State | None:
-        """The newest state that is good, with a word about what is not; None where there is none."""
+        """The newest state that is good, with a word about what is not; None: there is none."""
         found: list[tuple[int, int, State]] = []
         damaged: list[Damaged] = []
         for place, name in enumerate(NAMES):
@@ -74,8 +74,11 @@ class States:
 
 
 class Saver:
-    """Writes in a thread of its own, one thing at a time. What cannot be written (a full disk) stops nobody: it is said once,
-    tried again the next time, and told at the end if it never worked."""
+    """Writes in a thread of its own, one thing at a time.
+
+    What cannot be written (a full disk) stops nobody: it is said once, tried again the next time,
+    and said at the end if it never worked (`trouble`).
+    """
 
     def __init__(self):
         self.trouble: Exception | None = None
@@ -105,5 +108,6 @@ class Saver:
             if not self._said:
                 self._said = True
                 say(
-                    f"the run goes on, but could not be saved just now ({error.__class__.__name__}: {error}); what was saved before is good"
+                    "the run goes on, but could not be saved just now"
+                    f" ({error.__class__.__name__}: {error}); what was saved before is good"
                 )

@@ -8,7 +8,6 @@ Every level begins with the solution of the one before (`separax.levels`). The e
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -18,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import say
+from ..core import data_to_part, part_to_data, say
 from ..domain import TIME
 from ..equations import CLEARLY, Problem, given_values, is_linear
 from ..networks import SeparableNetwork
 from ..recipe import RATES, early_inputs
 from ..residuals import Loss, block_sizes
-from ..runs import Run, described
+from ..runs import Run, to_data
 from ..solution import Solution, Timing
 from ..training import Interrupt, Programs, Trainer, TrainState, check_memory, device_for
 from .advice import (
@@ -236,16 +235,8 @@ def _level(found: Solution, estimate: Estimate) -> Level:
 
 def _keep(run: Run, found: Solution, state: TrainState, step: int) -> None:
     """The levels so far: a run that is resumed goes on with the last of them."""
-    levels = [
-        {k: None if v == math.inf else v for k, v in dataclasses.asdict(level).items()}
-        for level in found.levels
-    ]
-    run.save(
-        {"step": step, "levels": levels},
-        {"parameters": np.asarray(state.best)},
-        described(found),
-        wait=True,
-    )
+    about = {"step": step, "levels": part_to_data(found.levels)}
+    run.save(about, {"parameters": np.asarray(state.best)}, to_data(found), wait=True)
 
 
 def _kept(run: Run | None) -> tuple[list[Level], Array | None]:
@@ -254,10 +245,7 @@ def _kept(run: Run | None) -> tuple[list[Level], Array | None]:
     if kept is None:
         return [], None
     about, arrays = kept
-    known: list[dict[str, Any]] = [
-        {k: math.inf if v is None else v for k, v in level.items()} for level in about["levels"]
-    ]
-    return [Level(**level) for level in known], jnp.asarray(arrays["parameters"])
+    return list(data_to_part(about["levels"], tuple)), jnp.asarray(arrays["parameters"])
 
 
 def use_early_first(problem: Problem) -> bool:

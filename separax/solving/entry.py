@@ -14,7 +14,7 @@ from ..equations import Problem
 from ..networks import SPINN
 from ..recipe import Recipe
 from ..residuals import Loss
-from ..runs import Run, settings
+from ..runs import Run, kept_settings, settings
 from ..solution import Ensemble, Solution, make_record
 from ..training import Hooks, Interrupt, Programs, Trainer, check_memory, device_for, display
 from .automatic import TOLERANCE, automatic, looked_at, suits
@@ -109,11 +109,12 @@ def solve(
         )
         return hooks.ended(lambda: march(*marched))
     with jax.enable_x64(True):
+        asked = settings(problem, recipe, seeds)
+        kept = kept_settings(asked, recipe) if out is not None else asked
         trainer = Trainer(Loss(problem, recipe), len(seeds) if several else None)
         check_memory(trainer)
-        asked = settings(problem, recipe, seeds)
         with device_for(trainer.loss), contextlib.ExitStack() as stack:
-            run = stack.enter_context(Run(out, asked, resume)) if out is not None else None
+            run = stack.enter_context(Run(out, kept, resume)) if out is not None else None
             hooks.on_start(asked)
             with display(problem.name, progress) as shown, Interrupt() as interrupt:
                 training = Training(Programs(trainer), seeds, run, interrupt)

@@ -25,7 +25,7 @@ from ..equations import START, Inputs, Problem, Term, values_name, values_of
 from ..networks import sources
 from ..recipe import Recipe
 from ..residuals import Loss, Model
-from ..runs import Run, keep_solution, settings
+from ..runs import Run, keep_solution, kept_settings, settings
 from ..solution import Ensemble, Outcome, Solution, make_record
 from ..training import Hooks, Interrupt, Programs, Trainer, check_memory, device_for, display
 from .trained import ErrorProgram, Training, Window, keep_or_say
@@ -51,12 +51,13 @@ def march(
     check(problem, windows)
     with jax.enable_x64(True), contextlib.ExitStack() as stack:
         edges = np.linspace(*problem.box[TIME], windows + 1)
+        asked = settings(problem, recipe, seeds) | {"windows": windows, "warm": bool(warm)}
+        kept = kept_settings(asked, recipe) if out is not None else asked
         loss = Loss(first_window(problem, recipe, edges), recipe)
         trainer = Trainer(loss, len(seeds) if several else None)
         check_memory(trainer)
         stack.enter_context(device_for(loss))
-        asked = settings(problem, recipe, seeds) | {"windows": windows, "warm": bool(warm)}
-        folder = stack.enter_context(Run(out, asked, resume)) if out is not None else None
+        folder = stack.enter_context(Run(out, kept, resume)) if out is not None else None
         hooks.on_start(asked)
         programs, ends = Programs(trainer), _ends(loss, trainer)
         error = ErrorProgram(programs)
@@ -79,7 +80,7 @@ def march(
         with display(problem.name, progress) as shown, Interrupt() as interrupt:
             for number, (start, end) in enumerate(itertools.pairwise(edges)):
                 inside = problem.during(start, end)
-                run = stack.enter_context(folder.part(number + 1)) if folder is not None else None
+                run = stack.enter_context(folder.window(number + 1)) if folder is not None else None
                 window = Window(inside, number, start - edges[0], given, params if warm else None)
                 training = Training(programs, seeds, run, interrupt, window, error)
                 before, total = number * recipe.total_steps, windows * recipe.total_steps

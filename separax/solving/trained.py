@@ -17,7 +17,7 @@ from ..domain import Lattice
 from ..equations import Problem
 from ..recipe import Solve
 from ..residuals import Model
-from ..runs import Run, described, keep, leaves
+from ..runs import Run, keep, leaves, to_data, with_leaves
 from ..solution import (
     Ensemble,
     History,
@@ -168,7 +168,7 @@ class Training:
         arrays["history"] = np.concatenate(records, axis=-2) if records else np.zeros(0)
         arrays["error_steps"] = np.array([step for step, _ in self.errors], int)
         arrays["errors"] = np.array([np.asarray(error) for _, error in self.errors])
-        self.run.save(about, arrays, described(self._found()), wait)
+        self.run.save(about, arrays, to_data(self._found()), wait)
         return True
 
     def _watch(self) -> Callable[[Any, int], float] | None:
@@ -268,14 +268,10 @@ def keep_or_say(run: Run, found: Solution | Ensemble, result: dict[str, Any]) ->
 
 def _restored(like: TrainState, arrays: Mapping[str, np.ndarray], run: Run) -> TrainState:
     """A saved state in the shape of its stage's states."""
-    paths, structure = jax.tree_util.tree_flatten_with_path(like)
-    found = [
-        arrays.get(STATE + jax.tree_util.keystr(path, simple=True, separator="."))
-        for path, _ in paths
-    ]
-    for old, (_, new) in zip(found, paths):
-        if old is None or old.shape != new.shape or old.dtype != new.dtype:
-            raise InputError(
-                f"resume: the state in {run.path} does not fit this network: repeat the settings it was started with, and the versions in environment.toml"
-            )
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in found])
+    try:
+        return with_leaves(like, arrays, prefix=STATE)
+    except TypeError as error:
+        raise InputError(
+            f"resume: the state in {run.path} does not fit this network ({error}): repeat the"
+            " settings it was started with, and the versions in environment.json"
+        ) from None
