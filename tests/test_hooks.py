@@ -17,7 +17,7 @@ def decay(**options):
     )
 
 
-class Seen:
+class Seen(sx.AbstractHook):
     def __init__(self):
         self.said = []
 
@@ -31,7 +31,7 @@ class Seen:
         self.said.append(("end", solution))
 
 
-class OnlyEnd:
+class OnlyEnd(sx.AbstractHook):
     def on_end(self, solution):
         self.solution = solution
 

@@ -144,7 +144,7 @@ def _recipe(recipe: Recipe) -> dict[str, Any]:
         "emphasis": float(recipe.emphasis),
         "weights": {k: float(v) for k, v in recipe.weights.items()},
         "precision": recipe.precision,
-        "causal": None if recipe.causal is None else thing(recipe.causal),
+        "weighting": thing(recipe.weighting),
     }
 
 

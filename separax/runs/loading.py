@@ -6,9 +6,9 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,10 +16,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core import InputError, say
-from ..domain import TIME, Box, GaussLegendre, Grid, Sampler, Uniform
+from ..domain import TIME, AbstractSampler, Box, GaussLegendre, Grid, Uniform
 from ..equations import Field, Formula, Problem
 from ..networks import PINN, SPINN, Axis, KnownPart
-from ..recipe import BFGS, LBFGS, SOAP, Adam, Causal, GaussNewton, Recipe, Solve
+from ..recipe import (
+    BFGS,
+    LBFGS,
+    SOAP,
+    AbstractMinimiser,
+    AbstractWeighting,
+    Adam,
+    Causal,
+    Constant,
+    EarlyFirst,
+    GaussNewton,
+    Recipe,
+    Solve,
+)
 from ..residuals import Model
 from ..separable import Key
 from ..solution import Ensemble, History, Outcome, Piece, Solution, Timing
@@ -43,6 +56,8 @@ PARTS = {
         Grid,
         GaussLegendre,
         Causal,
+        Constant,
+        EarlyFirst,
     )
 }
 
@@ -251,13 +266,15 @@ def _recipe(kept: Mapping[str, Any]) -> Recipe:
         kept["emphasis"],
         kept["weights"],
         kept["precision"],
-        _thing(weighed) if (weighed := kept.get("causal")) else None,
+        _thing(kept["weighting"], weighting=True),
     )
 
 
-def _thing(kept: Mapping[str, Any], sampler: bool = False) -> Any:
+def _thing(kept: Mapping[str, Any], sampler: bool = False, weighting: bool = False) -> Any:
     """A part of a recipe; a description of it where it was the user's own."""
     if "text" in kept:
+        if weighting:
+            return KeptWeighting(kept["text"])
         return (
             KeptSampler(text=kept["text"])
             if sampler
@@ -269,28 +286,42 @@ def _thing(kept: Mapping[str, Any], sampler: bool = False) -> Any:
     return PARTS[kept["kind"]](**arguments)
 
 
-@dataclass(frozen=True, repr=False)
-class KeptOptimiser:
+class KeptOptimiser(AbstractMinimiser):
     """An optimiser of which only a description is left."""
 
     text: str
     steps: int | None
-    searches: ClassVar[bool] = False
-    solves: ClassVar[bool] = False
-    sees: ClassVar[str] = "vector"
 
-    def transform(self, steps: int) -> Any:
+    def init(self, objective: Any, params: Any) -> Any:
         raise InputError(f"optimiser: {self.text} was not kept with its run: give it anew")
+
+    def step(self, objective: Any, params: Any, state: Any) -> Any:
+        return self.init(objective, params)
 
     def __repr__(self) -> str:
         return self.text
 
 
-class KeptSampler(Sampler):
+class KeptWeighting(AbstractWeighting):
+    """A weighting of which only a description is left."""
+
+    text: str
+
+    def check(self, recipe: Any, problem: Any) -> None:
+        raise InputError(f"weighting: {self.text} was not kept with its run: give it anew")
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class KeptSampler(AbstractSampler):
     """A sampler of which only a description is left."""
 
     text: str = eqx.field(static=True, default="a sampler")
     every: int | None = eqx.field(static=True, default=None)
+
+    def axis(self, key: Any, number: Any, bounds: Any, n: Any, dtype: Any) -> Any:
+        raise InputError(f"sampler: {self.text} was not kept with its run: give it anew")
 
     def __repr__(self) -> str:
         return self.text

@@ -54,7 +54,7 @@ def march(
         loss = Loss(first_window(problem, recipe, edges), recipe)
         trainer = Trainer(loss, len(seeds) if several else None)
         check_memory(trainer)
-        stack.enter_context(device_for(loss))
+        stack.enter_context(device_for(trainer))
         asked = settings(problem, recipe, seeds) | {"windows": windows, "warm": bool(warm)}
         folder = stack.enter_context(Run(out, asked, resume)) if out is not None else None
         hooks.on_start(asked)
