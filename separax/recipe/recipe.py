@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields, replace
@@ -243,7 +244,7 @@ def _as_optimiser(given: Any) -> AbstractOptimiser:
         return given
     if is_transformation(given):
         return Optax(given)
-    if getattr(given, "__module__", "").startswith("optax"):
+    if inspect.isfunction(given) and given.__module__.startswith("optax"):
         name = given.__name__
         raise InputError(
             f"optimiser must be an optimiser or a list of them, got the function optax.{name}: call"

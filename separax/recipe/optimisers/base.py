@@ -213,13 +213,17 @@ def by_layer(inner: Any, layers: Layers) -> optax.GradientTransformationExtraArg
     inner = optax.with_extra_args_support(inner)
 
     def update(updates: Any, state: Any, params: Any = None, **known: Any) -> tuple[Any, Any]:
-        if "grad" in known:
-            known["grad"] = layers(known["grad"])
-        if (function := known.get("value_fn")) is not None:
-            known["value_fn"] = lambda tree: function(ravel_pytree(tree)[0])
+        unravel = ravel_pytree(updates)[1]
+
+        def joined(tree: Any) -> Any:
+            return unravel(ravel_pytree(tree)[0])
+
+        if "value_fn" in known:
+            function = known["value_fn"]
+            known |= {"grad": layers(known["grad"]), "value_fn": lambda at: function(joined(at))}
         made, new = inner.update(layers(updates), state, layers(params), **known)
         # Optax makes float64 of what has no type, where that is on
         same = jax.tree.map(lambda a, before: jnp.asarray(a, before.dtype), new, state)
-        return ravel_pytree(made)[0], same
+        return joined(made), same
 
     return optax.GradientTransformationExtraArgs(lambda params: inner.init(layers(params)), update)

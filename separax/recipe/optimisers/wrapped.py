@@ -10,7 +10,7 @@ import optax
 
 from ...core import InputError, whole
 from ...equations import Problem
-from .base import AbstractGradientOptimiser, Layers, by_layer
+from .base import AbstractGradientOptimiser, Layers, Objective, Parameters, by_layer
 
 if TYPE_CHECKING:
     from ..recipe import Recipe
@@ -75,28 +75,35 @@ class Optax(AbstractGradientOptimiser):
         if problem is None:
             return
         sample = {"matrix": jnp.ones((3, 2)), "vector": jnp.ones(2)}
-        transformation = by_layer(made, lambda vector: jax.tree.map(jnp.zeros_like, sample))
-        vector = jnp.zeros(8)
         try:
-            jax.eval_shape(
-                lambda: transformation.update(
-                    vector,
-                    transformation.init(vector),
-                    vector,
-                    value=jnp.zeros(()),
-                    grad=vector,
-                    value_fn=lambda at: jnp.sum(at**2),
-                )
-            )
-        except TypeError as error:
-            if "required" in str(error) and "argument" in str(error):
-                raise InputError(
-                    f"optimiser: {self!r} needs more than gradients, parameters, value, grad and"
-                    f" value_fn ({error}): write optimiser=optax.adamw(1e-3), or a subclass of"
-                    " sx.AbstractMinimiser"
-                ) from error
+            self._try(by_layer(made, lambda tree: tree), sample)
+        except InputError as error:
+            # of what else may be wrong with a sample, the network's own layers decide
+            if "argument" in str(error.__cause__) or "provided" in str(error.__cause__):
+                raise
 
-    def transformation(self, layers: Layers) -> optax.GradientTransformation:
+    def init(self, objective: Objective, params: Parameters) -> Any:
+        transformation = self.transformation(objective.layers)
+        self._try(transformation, params)
+        return transformation.init(params)
+
+    def _try(self, transformation: optax.GradientTransformationExtraArgs, params: Any) -> None:
+        """Makes a step without numbers, to see whether there is all that it needs."""
+
+        def update() -> Any:
+            known = {"value": jnp.zeros(()), "grad": params, "value_fn": lambda at: jnp.zeros(())}
+            return transformation.update(params, transformation.init(params), params, **known)
+
+        try:
+            jax.eval_shape(update)
+        except Exception as error:
+            raise InputError(
+                f"optimiser: {self!r} makes no step of gradients, parameters, value, grad and"
+                f" value_fn ({error}): write optimiser=optax.adamw(1e-3), or a subclass of"
+                " sx.AbstractMinimiser"
+            ) from error
+
+    def transformation(self, layers: Layers) -> optax.GradientTransformationExtraArgs:
         return by_layer(self.call(), lambda vector: _matrix_by_matrix(layers(vector)))
 
 
