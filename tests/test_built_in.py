@@ -22,7 +22,6 @@ from separax.networks.known_part import KnownPart
 from separax.output.viewer.data import payload
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
-from separax.residuals.objective import Objective
 from separax.runs.factors import factors
 from separax.solving.marching import check
 from separax.training.trainer import Trainer
@@ -433,7 +432,7 @@ def test_the_normal_equations_are_those_of_the_residuals(double):
     params = trainer.init(jax.random.key(3)).model
     places = trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
 
-    value = Objective(trainer.loss, trainer.model, trainer.layers, places, {})
+    value = trainer.objective(places)
 
     def told(params):
         layers, weights = value.output_layers, value.residuals.normal(params)

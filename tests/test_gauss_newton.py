@@ -16,7 +16,6 @@ from separax.recipe.optimisers.damping import by_conjugate_gradients
 from separax.residuals.all_parameters import residuals, weight_equations
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
-from separax.residuals.objective import Objective
 from separax.runs.states import States
 from separax.training.trainer import Trainer
 
@@ -96,7 +95,7 @@ def on_points(network, points):
     trainer = Trainer(Loss(helmholtz(), recipe(network, points)))
     state = trainer.init(jax.random.key(0))
     places = trainer.loss.draw(jax.random.key(0), jnp.array(0))
-    return Objective(trainer.loss, trainer.model, trainer.layers, places, {}), state
+    return trainer.objective(places), state
 
 
 def test_conjugate_gradients_take_the_step_that_the_matrix_gives():

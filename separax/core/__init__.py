@@ -10,6 +10,7 @@ from .arithmetic import (
     precision_for,
     product,
     rounded,
+    with_types_of,
 )
 from .compilation import Options, options_for_few_runs, options_for_training
 from .devices import default_device, device_name, on_cpu, to_device
@@ -62,4 +63,5 @@ __all__ = [
     "say",
     "to_device",
     "whole",
+    "with_types_of",
 ]

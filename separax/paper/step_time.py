@@ -23,7 +23,7 @@ from ..domain import Lattice, Place, flatten
 from ..equations import Problem
 from ..networks import PINN, ModifiedMLP, PointwiseNetwork, SeparableNetwork, along
 from ..recipe import Recipe
-from ..residuals import Loss, Model, Objective
+from ..residuals import Loss, Model
 from ..separable import Key
 from ..training import Trainer, program_bytes
 
@@ -238,11 +238,7 @@ def disagreement(problem: Problem, recipe: Recipe) -> float:
         trainer = Trainer(kind(problem, recipe))
         params = trainer.init(jax.random.key(0)).model
         places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
-        found.append(
-            jax.jit(jax.grad(Objective(trainer.loss, trainer.model, trainer.layers, places, {})))(
-                params
-            )
-        )
+        found.append(jax.jit(jax.grad(trainer.objective(places)))(params))
     ours, theirs = found
     return float(jnp.linalg.norm(ours - theirs) / jnp.linalg.norm(theirs))
 

@@ -14,7 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..core import InputError, add_up, fits, listed, nearest
+from ..core import InputError, add_up, fits, listed, nearest, with_types_of
 from ..domain import Lattice, Place, Points
 from ..equations import (
     ExtraInputs,
@@ -172,7 +172,9 @@ class Loss:
     ) -> tuple[Float[Array, " terms"], Float[Array, " terms"], Any]:
         """The terms, the same with the factors of the weighting, and its next state."""
         evaluation: Any = Evaluation(self, model, places, {**given, WEIGHTING: state})
-        factors, state = self.recipe.weighting.weigh(state, evaluation)
+        weighting = self.recipe.weighting
+        factors, after = weighting.weigh(state, evaluation)
+        state = with_types_of(state, after, f"weighting: {type(weighting).__name__}")
         terms = self._stacked(evaluation.means)
         if not factors:
             return terms, terms, state

@@ -14,7 +14,6 @@ import jax
 import numpy as np
 
 from ..core import check_fits, default_device, on_cpu
-from ..residuals import Objective
 from .trainer import Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
@@ -49,7 +48,7 @@ def _numbers(trainer: Trainer) -> float:
     """How many numbers the Jacobians of all stages have."""
     loss = trainer.loss
     places = jax.eval_shape(lambda: loss.draw(jax.random.key(0), jax.numpy.zeros((), int)))
-    objective = Objective(loss, trainer.model, trainer.layers, places, {})
+    objective = trainer.objective(places)
     return sum(stage.optimiser.numbers(objective) for stage in loss.recipe.stages)
 
 

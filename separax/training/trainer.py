@@ -33,7 +33,7 @@ from jax.flatten_util import ravel_pytree
 from jax.interpreters import partial_eval
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ..core import Options, options_for_few_runs, options_for_training
+from ..core import Options, options_for_few_runs, options_for_training, with_types_of
 from ..domain import Uniform
 from ..equations import ExtraInputs
 from ..networks import matrices
@@ -220,10 +220,16 @@ class Trainer:
 
     # --- the compiled part -------------------------------------------------------------------------------------
 
+    def objective(
+        self, places: Any, given: ExtraInputs | None = None, weighting: Any = None
+    ) -> Objective:
+        """The loss on some places, as an optimiser sees it."""
+        return Objective(self.loss, self.model, self.layers, places, given or {}, weighting)
+
     def _objective(self, state: TrainState, places: Any = None) -> Objective:
-        """The loss as an optimiser sees it, on some places or on those of the state's step."""
+        """The same for a state, on some places or on those of its step."""
         places = self._draw(state, state.step) if places is None else places
-        return Objective(self.loss, self.model, self.layers, places, state.given, state.weighting)
+        return self.objective(places, state.given, state.weighting)
 
     def _total(self, objective: Objective, params: Array) -> Array:
         """The unweighted loss."""
@@ -246,13 +252,15 @@ class Trainer:
 
             def learned() -> Any:
                 model, (place, *_) = self.model(state.model), self._draw(state, step - 1)
-                return self.loss.sampler.learn(
+                after = self.loss.sampler.learn(
                     state.sampler,
                     key,
                     self._number(step),
                     place,
                     lambda place: self.loss.squares(model, place, state.given),
                 )
+                name = type(self.loss.sampler).__name__
+                return with_types_of(state.sampler, after, f"sampler: {name}")
 
             new = (step > self.stage.start) & ((step - self.stage.start) % self.every == 0)
             sampler = lax.cond(new, learned, lambda: state.sampler)

@@ -7,14 +7,13 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from ...core import InputError
+from ...core import InputError, with_types_of
 from ...equations import Problem
 from ..part import AbstractPart
 
@@ -223,7 +222,6 @@ def by_layer(inner: Any, layers: Layers) -> optax.GradientTransformationExtraArg
             known |= {"grad": layers(known["grad"]), "value_fn": lambda at: function(joined(at))}
         made, new = inner.update(layers(updates), state, layers(params), **known)
         # Optax makes float64 of what has no type, where that is on
-        same = jax.tree.map(lambda a, before: jnp.asarray(a, before.dtype), new, state)
-        return joined(made), same
+        return joined(made), with_types_of(state, new, "optimiser: Optax")
 
     return optax.GradientTransformationExtraArgs(lambda params: inner.init(layers(params)), update)
