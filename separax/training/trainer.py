@@ -18,6 +18,7 @@ therefore those of the lowest loss on *other* points, which it never sees: it ma
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -72,17 +73,22 @@ class Trainer:
         self.loss, self.seeds, self.stage = loss, seeds, loss.recipe.stages[stage]
         self.optimiser = self.stage.optimiser
         steps, self.every = self.stage.steps, self.stage.every
-        # rounds must divide the stage, so that every launch is made of whole ones; looks must divide
-        # rounds, draws, and what the history holds, since some optimisers know terms there alone
+        # Rounds must divide the stage, so that every launch is made of whole ones. Looks must
+        # divide rounds, draws, and what the history holds: some optimisers know terms there alone.
         self.round = math.gcd(steps, self.optimiser.round)
         longest = self.optimiser.look if steps >= ROUND else 1
         self.look = math.gcd(longest, self.round, self.every or longest)
         self.held = max(1, HELD // self.round)
-        self.unseen = type(loss)(loss.problem, dataclasses.replace(loss.recipe, sampler=Uniform()))
         self.traces = 0  # how often the launch was traced: once per stage
         self._seconds = 0.0  # of its first and last look: nearly all of it compiling
         self._whole: tuple[Callable[[Array], Model], Callable[[Array], Any]] | None = None
         self._jitted: dict[str, Callable[..., Any]] = {}
+
+    @functools.cached_property
+    def unseen(self) -> Loss:
+        """The loss on points that no step is made on, as many and drawn the cheapest way."""
+        recipe = dataclasses.replace(self.loss.recipe, sampler=Uniform())
+        return type(self.loss)(self.loss.problem, recipe)
 
     # --- what happens once in a stage ----------------------------------------------------------------------------
 

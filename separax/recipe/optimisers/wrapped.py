@@ -23,7 +23,7 @@ class Optax(AbstractGradientOptimiser):
         optimiser=sx.Optax(optax.adamw, 1e-3, steps=5_000)   # the same, and can be kept in a folder
 
     It transforms the tree of the network's layers: matrices, one per axis and layer, and vectors.
-    `optax.flatten(…)` around one whose steps are weight by weight saves a kernel for each of them.
+    `optax.flatten(…)` around one whose steps are weight by weight makes them one vector again.
     Where it takes more than gradients and parameters, it is given `value`, the loss, `grad`, its
     gradient, and `value_fn`, the loss as a function of the tree.
 
