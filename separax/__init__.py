@@ -1,7 +1,7 @@
 """separax: separable physics-informed neural networks in JAX."""
 
 from .core import DerivativeError, Diverged, InputError
-from .domain import Box, GaussLegendre, Grid, Lattice, Points, Uniform, quadrature
+from .domain import AbstractSampler, Box, GaussLegendre, Grid, Lattice, Points, Uniform, quadrature
 from .equations import (
     Condition,
     Data,
@@ -18,16 +18,36 @@ from .equations import (
     laplacian,
 )
 from .networks import PINN, SPINN
-from .recipe import BFGS, LBFGS, SOAP, Adam, Causal, GaussNewton, Recipe, Solve
+from .recipe import (
+    BFGS,
+    LBFGS,
+    SOAP,
+    AbstractGradientOptimiser,
+    AbstractMinimiser,
+    AbstractOptimiser,
+    AbstractWeighting,
+    Adam,
+    Causal,
+    Constant,
+    EarlyFirst,
+    GaussNewton,
+    Optax,
+    Recipe,
+    Solve,
+)
 from .runs import load
 from .separable import Separable
 from .solution import Ensemble, Solution
 from .solving import solve
-from .training import TensorBoard
+from .training import AbstractHook, TensorBoard
 
 __version__ = "0.1.0"
 __all__ = [
-    "BFGS", "LBFGS", "PINN", "SOAP", "SPINN", "Adam", "Box", "Causal", "Condition", "Data", "DerivativeError", "Dirichlet", "Diverged", "Ensemble", "Field",
-    "GaussLegendre", "GaussNewton", "Grid", "Initial", "InputError", "Lattice", "Neumann", "Periodic", "Points", "Problem", "Recipe", "Robin",
-    "Separable", "Solution", "Solve", "TensorBoard", "Uniform", "curl", "div", "grad", "laplacian", "load", "quadrature", "solve",
+    "BFGS", "LBFGS", "PINN", "SOAP", "SPINN", "AbstractGradientOptimiser", "AbstractHook",
+    "AbstractMinimiser", "AbstractOptimiser", "AbstractSampler", "AbstractWeighting", "Adam", "Box",
+    "Causal", "Condition", "Constant", "Data", "DerivativeError", "Dirichlet", "Diverged",
+    "EarlyFirst", "Ensemble", "Field", "GaussLegendre", "GaussNewton", "Grid", "Initial",
+    "InputError", "Lattice", "Neumann", "Optax", "Periodic", "Points", "Problem", "Recipe", "Robin",
+    "Separable", "Solution", "Solve", "TensorBoard", "Uniform", "curl", "div", "grad", "laplacian",
+    "load", "quadrature", "solve",
 ]  # fmt: skip

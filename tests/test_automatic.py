@@ -1,5 +1,6 @@
 """Solving without a recipe: how far it goes, and whether its estimate is honest."""
 
+import dataclasses
 import os
 import signal
 
@@ -14,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 import separax as sx
 from separax.equations.well_posedness import disagreements
 from separax.paper.catalogue import find
-from separax.recipe.weightings import EARLY
+from separax.recipe.weightings import EarlyFirst
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
 from separax.solving.advice import of_start
@@ -606,8 +607,9 @@ def test_what_residuals_count_falls_with_time():
         (coefficients,) = model.network.coefficients
         line = jnp.zeros_like(coefficients).at[:, 1, 0].set(1.5)  # slope 1
         places = loss.draw(jax.random.key(0), jnp.zeros((), jnp.int32))
-        given = {EARLY: jnp.asarray(rate)}
-        terms = loss(Model(model.network.with_coefficients([line], None), {}), places, given)
+        recipe = dataclasses.replace(recipe, weighting=EarlyFirst(rate))
+        loss = Loss(problem, recipe)
+        terms = loss(Model(model.network.with_coefficients([line], None), {}), places)
     assert terms[0] == pytest.approx((1 - np.exp(-rate)) / rate, rel=1e-9)
 
 

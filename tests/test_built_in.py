@@ -20,10 +20,8 @@ from separax.networks.bases import Line
 from separax.networks.encodings import Axis
 from separax.networks.known_part import KnownPart
 from separax.output.viewer.data import payload
-from separax.residuals.all_parameters import Residuals
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
-from separax.residuals.output_layers import Layers
 from separax.runs.factors import factors
 from separax.solving.marching import check
 from separax.training.trainer import Trainer
@@ -434,12 +432,10 @@ def test_the_normal_equations_are_those_of_the_residuals(double):
     params = trainer.init(jax.random.key(3)).model
     places = trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
 
-    def value(params):
-        return trainer._value(params, places, {})[0]
+    value = trainer.objective(places)
 
     def told(params):
-        layers = Layers(trainer.loss, value, trainer.model, places, {})
-        weights = Residuals(trainer.loss, value, trainer.model, places, {}).normal(params)
+        layers, weights = value.output_layers, value.residuals.normal(params)
         return (
             layers.normal(params, layers.basis(params)).value,
             weights.value,

@@ -39,7 +39,8 @@ def advection():
 
 def recipe(network=SEPARABLE, **options):
     return sx.Recipe(
-        **{"network": network, "points": 16, "steps": 200, "causal": sx.Causal(slices=8)} | options
+        **{"network": network, "points": 16, "steps": 200, "weighting": sx.Causal(slices=8)}
+        | options
     )
 
 
@@ -82,7 +83,9 @@ def test_slices_of_a_lattice_are_those_of_its_points(double, weighted):
 
 def prepared(network):
     """A loss, parameters, what makes them a model, a draw of points, and the residual's squares as a function of parameters."""
-    loss = Loss(advection(), recipe(network, precision="float64", weights={"along": 3.0}))
+    how = sx.Causal(slices=8, tolerances=(0.0, 0.2, 1.0))
+    options = {"precision": "float64", "weights": {"along": 3.0}, "weighting": how}
+    loss = Loss(advection(), recipe(network, **options))
     model = eqx.filter_jit(lambda key: Model.build(loss.problem, loss.recipe, key))(
         jax.random.key(0)
     )
@@ -103,8 +106,8 @@ def prepared(network):
 @pytest.mark.parametrize("network", [SEPARABLE, POINTWISE], ids=["separable", "pointwise"])
 def test_the_loss_is_weighed_slice_by_slice(double, network):
     loss, params, model, places, squares = prepared(network)
-    found = jax.jit(lambda params, tolerance: loss.causal(model(params), places, {}, tolerance))
-    plain, weighed, least = found(params, 0.2)
+    found = jax.jit(lambda params, state: loss.weighed(model(params), places, {}, state))
+    plain, weighed, state = found(params, jnp.array(1))
     expected, by_point = jax.jit(lambda params: (loss(model(params), places), squares(params)))(
         params
     )
@@ -117,12 +120,13 @@ def test_the_loss_is_weighed_slice_by_slice(double, network):
     weights = np.array([np.exp(-0.2 * means[:k].sum()) for k in range(8)])
     at = loss.names.index("along")
     assert weighed[at] == pytest.approx(np.mean(weights[owner] * by_point), rel=1e-10)
-    assert least == pytest.approx(weights.min(), rel=1e-10)
+    assert weights.min() < 0.99
+    assert state == 1  # late times are held back, so this tolerance stays
     np.testing.assert_array_equal(np.delete(weighed, at), np.delete(plain, at))
     assert weighed[at] < 0.9 * plain[at]
-    plain, weighed, least = found(params, 0.0)
+    plain, weighed, state = found(params, jnp.array(0))
     np.testing.assert_allclose(weighed, plain, rtol=1e-14)
-    assert least == 1.0
+    assert state == 1  # nothing is held back: the next tolerance
 
 
 def test_the_gradient_takes_the_weights_for_constants(double):
@@ -136,7 +140,7 @@ def test_the_gradient_takes_the_weights_for_constants(double):
             causal.causal_weights(3.0 * means, jnp.array(0.2))[owner][:, None] * squares(params)
         )
 
-    found = jax.jit(jax.grad(lambda p: loss.causal(model(p), places, {}, jnp.array(0.2))[1][at]))(
+    found = jax.jit(jax.grad(lambda p: loss.weighed(model(p), places, {}, jnp.array(1))[1][at]))(
         params
     )
     expected = jax.jit(jax.grad(with_fixed_weights))(params, params)
@@ -163,13 +167,13 @@ def test_early_times_are_solved_first():
 
     def trained(weights):
         network = sx.SPINN(rank=8, width=24, depth=2, body="mlp")
-        how = sx.Recipe(network, {"t": 32, "x": 12}, 1000, sx.Adam(5e-3), causal=weights)
+        how = sx.Recipe(network, {"t": 32, "x": 12}, 1000, sx.Adam(5e-3), weighting=weights)
         text = sx.Problem(BOX, lambda u: u.t + 6 * u.x, [sx.Initial(moving), sx.Periodic()])
         found = sx.solve(text, how, progress=False)
         left = [float(np.std(found.of(lambda u: u.t + 6 * u.x)(t=t, x=x))) for t in (early, late)]
         return np.linalg.norm(found(t=early, x=x) - true) / np.linalg.norm(true), left
 
-    plain, (plain_early, plain_late) = trained(None)
+    plain, (plain_early, plain_late) = trained(sx.Constant())
     causal, (early_left, late_left) = trained(sx.Causal(slices=16, tolerances=(1.0, 10.0)))
     assert causal < 0.75 * plain
     assert plain_late < plain_early
@@ -178,7 +182,7 @@ def test_early_times_are_solved_first():
 
 def test_a_run_goes_on_with_its_tolerance(tmp_path, monkeypatch):
     monkeypatch.setattr("separax.training.session.LAUNCH_SECONDS", 0.0)
-    how = recipe(steps=40, points=8, causal=sx.Causal(slices=8, tolerances=(0.0, 1e-9, 1e3)))
+    how = recipe(steps=40, points=8, weighting=sx.Causal(slices=8, tolerances=(0.0, 1e-9, 1e3)))
     text = sx.Problem(BOX, lambda u: {"along": u.t + 6 * u.x}, [sx.Initial(moving), sx.Periodic()])
 
     def stop(step, **_):
@@ -192,13 +196,13 @@ def test_a_run_goes_on_with_its_tolerance(tmp_path, monkeypatch):
     np.testing.assert_array_equal(again(t=t, x=x), whole(t=t, x=x))
     np.testing.assert_array_equal(again.history.total, whole.history.total)
     _, state = States(tmp_path / "run", None).newest()
-    assert state["state.tolerance"] == 2  # two that hold nothing back, then one that does
+    assert state["state.weighting"] == 2  # two that hold nothing back, then one that does
     assert whole.best_step == 40  # the latest, not those of the lowest loss
     assert sx.load(tmp_path / "run").recipe == how
     with pytest.raises(InputError, match=r"resume: .*recipe"):
         sx.solve(
             text,
-            dataclasses.replace(how, causal=None),
+            dataclasses.replace(how, weighting=sx.Constant()),
             out=tmp_path / "run",
             resume=True,
             progress=False,
@@ -206,8 +210,8 @@ def test_a_run_goes_on_with_its_tolerance(tmp_path, monkeypatch):
 
 
 def test_a_recipe_without_it_is_described_as_ever():
-    assert "causal" not in repr(sx.Recipe())
-    assert "causal=Causal(slices=8" in repr(recipe())
+    assert "weighting" not in repr(sx.Recipe())
+    assert "weighting=Causal(slices=8" in repr(recipe())
 
 
 # --- refused -----------------------------------------------------------------------------------------------------
@@ -226,11 +230,12 @@ CYCLE = sx.Problem(
         (lambda: sx.Causal(tolerances=0.1), "Causal: tolerances.*got 0.1.*write"),
         (lambda: sx.Causal(tolerances=(1.0, 0.1)), "must rise"),
         (lambda: sx.Causal(tolerances=(-1.0, 0.1)), "not be negative"),
-        (lambda: recipe(causal=0.1), r"causal must be a Causal or None, got 0.1: write causal=sx.Causal\(\)"),
-        (lambda: sx.solve(STILL, recipe()), "causal: .*without a time axis 't'.*leave causal out"),
-        (lambda: sx.solve(CYCLE, recipe()), "causal: what is periodic in t.*leave causal out"),
-        (lambda: sx.solve(advection(), recipe(optimiser=sx.LBFGS(10), steps=10)), r"causal: LBFGS .*write optimiser=sx.Adam"),
-        (lambda: sx.solve(advection(), recipe(points=6)), r"causal: 8 slices for 6 points along t: write sx.Causal\(slices=6\)"),
+        (lambda: recipe(weighting=0.1), r"weighting must be a weighting, got 0.1: write weighting=sx.Causal\(\)"),
+        (lambda: recipe(causal=sx.Causal()), r"causal is now called weighting: write weighting=Causal"),
+        (lambda: sx.solve(STILL, recipe()), "weighting: .*without a time axis 't'.*leave weighting out"),
+        (lambda: sx.solve(CYCLE, recipe()), "weighting: .*what is periodic in t.*leave weighting out"),
+        (lambda: sx.solve(advection(), recipe(optimiser=sx.LBFGS(10), steps=10)), r"weighting: LBFGS .*write optimiser=sx.Adam"),
+        (lambda: sx.solve(advection(), recipe(points=6)), r"weighting: 8 slices for 6 points along t: write sx.Causal\(slices=6\)"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_named(make, words):
@@ -248,4 +253,4 @@ def test_the_papers_baseline_is_run_only_if_it_is_asked_for():
     assert [(job.points, job.train) for job in jobs] == [(16, True), (32, False)]
     _, how = jobs[0].make()
     _, plain = dataclasses.replace(jobs[0], network="pinn-mod").make()
-    assert how == dataclasses.replace(plain, causal=sx.Causal())
+    assert how == dataclasses.replace(plain, weighting=sx.Causal())

@@ -27,7 +27,9 @@ GPU = SimpleNamespace(platform="gpu", device_kind="NVIDIA H200")
 def is_for_the_processor(name, **how):
     problem, recipe = find(name).make(**how)
     with jax.enable_x64(True):
-        return not isinstance(session.device_for(Loss(problem, recipe)), contextlib.nullcontext)
+        return not isinstance(
+            session.device_for(Trainer(Loss(problem, recipe))), contextlib.nullcontext
+        )
 
 
 @pytest.mark.parametrize(
@@ -78,9 +80,7 @@ def value_and_gradient(name, network, points, precision):
         trainer = Trainer(Loss(problem, dataclasses.replace(recipe, precision=precision)))
         params = trainer.init(jax.random.key(0)).model
         places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
-        made = jax.make_jaxpr(jax.value_and_grad(lambda p: trainer._value(p, places, {})[0]))(
-            params
-        )
+        made = jax.make_jaxpr(jax.value_and_grad(trainer.objective(places)))(params)
         products = str(made).count("dot_general")
         value, gradient = jax.core.eval_jaxpr(made.jaxpr, made.consts, params)
         return products, float(value), np.asarray(gradient)

@@ -13,7 +13,7 @@ from test_normal import dense, system
 
 import separax as sx
 from separax.recipe.optimisers.damping import by_conjugate_gradients
-from separax.residuals.all_parameters import Residuals, residuals, weight_equations
+from separax.residuals.all_parameters import residuals, weight_equations
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
 from separax.runs.states import States
@@ -95,20 +95,21 @@ def on_points(network, points):
     trainer = Trainer(Loss(helmholtz(), recipe(network, points)))
     state = trainer.init(jax.random.key(0))
     places = trainer.loss.draw(jax.random.key(0), jnp.array(0))
-    return Residuals(
-        trainer.loss, lambda p: trainer._value(p, places, {})[0], trainer.model, places, {}
-    ), state
+    return trainer.objective(places), state
 
 
 def test_conjugate_gradients_take_the_step_that_the_matrix_gives():
     objective, state = on_points(SMALL, 6)
     damping = 1e-3 * jnp.ones(())
-    matrix = jax.jit(objective.normal)(state.model)
+    matrix = jax.jit(objective.residuals.normal)(state.model)
     direct = -np.linalg.solve(matrix.matrix + damping * np.eye(len(state.model)), matrix.gradient)
 
     def stepped(params):
         _, solved = by_conjugate_gradients(
-            lambda step: objective.left(params + step), params, state.optimiser.number, 2_000
+            lambda step: objective.residuals.left(params + step),
+            params,
+            state.optimiser.number,
+            2_000,
         )
         return solved(damping)
 
@@ -127,6 +128,7 @@ class Equations:
     def __init__(self, separable):
         rng = np.random.default_rng(0)
         self.separable, self.solution = separable, jnp.asarray(rng.normal(size=6))
+        self.residuals = self
         self.matrix = jnp.asarray(np.eye(6) + 0.2 * rng.normal(size=(6, 6)))
 
     def left(self, params):
@@ -149,10 +151,9 @@ class Equations:
 def test_what_can_be_met_is_met_quadratically(separable):
     """The digits double: a loss is at most some hundred times the square of the one before, down to rounding."""
     objective = Equations(separable)
-    search = sx.GaussNewton().transform(1)
-    at = objective.solution + 0.3
-    state = search.init(at, objective(at), jnp.zeros(6))
-    update = jax.jit(lambda *carry: search.update(*carry, objective))
+    search, at = sx.GaussNewton(), objective.solution + 0.3
+    state = search.init(objective, at)
+    update = jax.jit(lambda *carry: search.step(objective, *carry))
     values = [float(state.value)]
     for _ in range(12):
         at, state = update(at, state)
@@ -171,11 +172,10 @@ def test_fewer_steps_than_l_bfgs():
     objective, state = on_points(sx.SPINN(rank=4, width=8, depth=2, body="mlp"), 12)
 
     def after(optimiser, steps):
-        search = optimiser.transform(steps)
-        start = search.init(state.model, *jax.jit(jax.value_and_grad(objective))(state.model))
+        start = jax.jit(lambda params: optimiser.init(objective, params))(state.model)
 
         def step(carry, _):
-            return search.update(*carry, objective), None
+            return optimiser.step(objective, *carry), None
 
         return float(
             jax.jit(lambda *carry: jax.lax.scan(step, carry, None, length=steps)[0])(

@@ -17,7 +17,7 @@ def decay(**options):
     )
 
 
-class Seen:
+class Seen(sx.AbstractHook):
     def __init__(self):
         self.said = []
 
@@ -31,7 +31,13 @@ class Seen:
         self.said.append(("end", solution))
 
 
-class OnlyEnd:
+class Told:
+    """No hook: a method of another name would never be called, and nobody would say so."""
+
+    def on_end(self, solution): ...
+
+
+class OnlyEnd(sx.AbstractHook):
     def on_end(self, solution):
         self.solution = solution
 
@@ -78,7 +84,7 @@ def test_the_end_of_a_solve_without_a_recipe_is_told_of_what_is_kept(tmp_path):
     assert end.solution.record["problem"] == "decay"
 
 
-@pytest.mark.parametrize("callback", [3, [print, "mine"], sx.TensorBoard])
+@pytest.mark.parametrize("callback", [3, [print, "mine"], sx.TensorBoard, Told()])
 def test_what_is_no_callback_is_refused(callback):
     with pytest.raises(
         sx.InputError,

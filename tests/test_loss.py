@@ -622,9 +622,8 @@ def products_of_a_step(problem, precision):
         state = trainer.init(jax.random.key(0))
 
         def value(params):
-            return trainer._value(
-                params, trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32)), {}
-            )[0]
+            places = trainer.loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
+            return trainer.objective(places)(params)
 
         found, waiting = set(), [jax.make_jaxpr(jax.grad(value))(state.model).jaxpr]
     while waiting:

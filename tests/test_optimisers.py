@@ -55,11 +55,10 @@ def least_squares(dtype):
 
 
 def searched(optimiser, function, start, steps):
-    search = optimiser.transform(steps)
-    state = search.init(start, *jax.value_and_grad(function)(start))
+    state = optimiser.init(function, start)
 
     def step(carry, _):
-        return search.update(*carry, function), None
+        return optimiser.step(function, *carry), None
 
     return jax.jit(lambda *carry: jax.lax.scan(step, carry, None, length=steps)[0])(start, state)
 
@@ -70,7 +69,7 @@ def test_least_squares(optimiser):
     with jax.enable_x64(True):
         function, minimiser = least_squares(jnp.float64)
         found, _ = searched(optimiser, function, jnp.zeros(12), 150)
-        adam = sx.Adam(1e-2).transform(150)
+        adam = sx.Adam(1e-2).transformation(lambda vector: vector)
 
         def step(carry, _):
             updates, state = adam.update(jax.grad(function)(carry[0]), carry[1], carry[0])
@@ -98,10 +97,9 @@ def test_bfgs_explains_the_last_change_of_the_gradient():
     """The secant equation; and the estimate stays symmetric and positive, so that every direction leads down."""
     with jax.enable_x64(True):
         function, _ = least_squares(jnp.float64)
-        search = sx.BFGS().transform(1)
-        at = jnp.zeros(12)
-        state = search.init(at, *jax.value_and_grad(function)(at))
-        update = jax.jit(lambda at, state: search.update(at, state, function))
+        search, at = sx.BFGS(), jnp.zeros(12)
+        state = search.init(function, at)
+        update = jax.jit(lambda at, state: search.step(function, at, state))
         for _ in range(15):
             after, new = update(at, state)
             step, change = np.asarray(after - at), np.asarray(new.gradient - state.gradient)
@@ -121,11 +119,10 @@ def test_bfgs_in_its_textbook_form():
     """One step of the plain method is the product form of the BFGS formula."""
     with jax.enable_x64(True):
         function, _ = least_squares(jnp.float64)
-        search = sx.BFGS(scaled=False).transform(1)
-        at = jnp.zeros(12)
-        state = search.init(at, *jax.value_and_grad(function)(at))
+        search, at = sx.BFGS(scaled=False), jnp.zeros(12)
+        state = search.init(function, at)
         for _ in range(4):
-            after, new = search.update(at, state, function)
+            after, new = search.step(function, at, state)
             s, y = np.asarray(after - at), np.asarray(new.gradient - state.gradient)
             before = np.asarray(state.inverse) * (s @ y / (y @ y) if bool(state.fresh) else 1.0)
             left = np.eye(12) - np.outer(s, y) / (s @ y)

@@ -71,7 +71,7 @@ def _changed(
     how = recipe or Recipe()
     how = how if points is None else how.with_points(points)
     how = how if precision is None else dataclasses.replace(how, precision=precision)
-    how = dataclasses.replace(how, causal=Causal()) if causal else how
+    how = dataclasses.replace(how, weighting=Causal()) if causal else how
     return how if steps is None else how.with_steps(steps)
 
 

@@ -10,6 +10,7 @@ from .arithmetic import (
     precision_for,
     product,
     rounded,
+    with_types_of,
 )
 from .cache import cache_folder, forget_oldest, keep_programs
 from .compilation import Options, options_for_few_runs, options_for_training
@@ -70,4 +71,5 @@ __all__ = [
     "say",
     "to_device",
     "whole",
+    "with_types_of",
 ]

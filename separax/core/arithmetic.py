@@ -16,6 +16,8 @@ from jax import lax
 from jax.core import Tracer  # pyright: ignore[reportPrivateImportUsage]
 from jaxtyping import Array, Float
 
+from .errors import InputError
+
 Tree = TypeVar("Tree")
 
 # On a GPU a float32 product is done in TF32 (10 bits) unless full precision is asked for, and residuals feel it.
@@ -44,6 +46,16 @@ def in_tf32() -> bool:
 def product(a: Array, b: Array) -> Array:
     """A matrix product of a training step."""
     return jnp.matmul(a, b, precision=_of_a_step.get())
+
+
+def with_types_of(like: Any, tree: Any, who: str) -> Any:
+    """The next state of what `who` names, its arrays of the types that those of the last have."""
+    if jax.tree.structure(like) != jax.tree.structure(tree):
+        raise InputError(
+            f"{who} returned a state of another structure than it began with:"
+            f" {jax.tree.structure(tree)}, not {jax.tree.structure(like)}"
+        )
+    return jax.tree.map(lambda old, new: jnp.asarray(new, old.dtype), like, tree)
 
 
 def across(

@@ -2,12 +2,13 @@
 
 from .box import TIME, Box
 from .places import Lattice, Place, Points, Rows, flatten, slabs
-from .samplers import GaussLegendre, Grid, Sampler, Uniform, places_by_axis, quadrature
+from .samplers import AbstractSampler, GaussLegendre, Grid, Uniform, places_by_axis, quadrature
 from .shapes import BOUNDARY, Shape
 
 __all__ = [
     "BOUNDARY",
     "TIME",
+    "AbstractSampler",
     "Box",
     "GaussLegendre",
     "Grid",
@@ -15,7 +16,6 @@ __all__ = [
     "Place",
     "Points",
     "Rows",
-    "Sampler",
     "Shape",
     "Uniform",
     "flatten",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -17,28 +18,77 @@ from jaxtyping import Array, PRNGKeyArray
 
 from ..core import InputError, finite, whole
 from .box import Box
-from .places import Lattice, Points, flatten
+from .places import Lattice, Place, Points, flatten
 
 
-class Sampler(eqx.Module):
-    """Draws the points of training. A draw is a function of the key and of its number alone, so that a run resumed at
-    any step sees the points it would have seen. `every` is how many steps one draw serves; None: there is only one."""
+class AbstractSampler(eqx.Module):
+    """A sampler draws the points of training.
+
+    A draw is a function of the key, of its number and of the sampler's state alone, so that a run
+    resumed at any step sees the points it would have seen. A sampler that learns from residuals
+    where to draw has a state: `init` makes it, `learn` renews it before every draw but the first,
+    and `lattice` (for separable networks) and `points` (for pointwise ones) are given it.
+
+    Attributes:
+        every: how many steps one draw serves; None: there is only one.
+    """
 
     every: eqx.AbstractVar[int | None]
 
-    def on(self, periodic: Sequence[str]) -> Sampler:
+    def on(self, periodic: Sequence[str]) -> AbstractSampler:
         """The same for functions that are periodic along some axes."""
         return self
 
+    @abc.abstractmethod
     def axis(
         self, key: PRNGKeyArray, number: Array, bounds: tuple[float, float], n: int, dtype: Any
     ) -> tuple[Array, Array | None]:
-        """Coordinates and weights of one axis."""
-        raise NotImplementedError
+        """Coordinates and quadrature weights of one axis.
+
+        Arguments:
+            key: of the run's random numbers.
+            number: of the draw.
+            bounds: of the axis.
+            n: how many coordinates.
+            dtype: of the coordinates.
+
+        Returns:
+            coordinates, and weights that add up to the length of the axis; None: all count alike.
+        """
+
+    def init(self, box: Box, counts: Mapping[str, int], dtype: Any) -> Any:
+        """The state before the first draw, a pytree of arrays; None: it learns nothing."""
+        return None
+
+    def learn(
+        self,
+        state: Any,
+        key: PRNGKeyArray,
+        number: Array,
+        place: Place,
+        squares: Callable[[Place], Mapping[str, Array]],
+    ) -> Any:
+        """The state for the draw of this number.
+
+        Arguments:
+            state: for the draw before.
+            key: as for the draws.
+            number: of the draw that comes.
+            place: the points inside of the draw before.
+            squares: of a place, squared residuals by name at its points, from the parameters now.
+        """
+        return state
 
     def lattice(
-        self, key: PRNGKeyArray, number: Array, box: Box, counts: Mapping[str, int], dtype: Any
+        self,
+        key: PRNGKeyArray,
+        number: Array,
+        box: Box,
+        counts: Mapping[str, int],
+        dtype: Any,
+        state: Any = None,
     ) -> Lattice:
+        """A draw for a separable network."""
         drawn = {
             a: self.axis(k, number, box[a], counts[a], dtype)
             for a, k in zip(box.axes, jax.random.split(key, box.dimension))
@@ -55,9 +105,13 @@ class Sampler(eqx.Module):
         counts: Mapping[str, int],
         held: Mapping[str, float],
         dtype: Any,
+        state: Any = None,
     ) -> Points:
-        """As many scattered points as the lattice has, with the axes in `held` at one value: the lattice's own."""
-        lattice = self.lattice(key, number, box, counts, dtype)
+        """As many scattered points as the lattice has, with the axes in `held` at one value.
+
+        By default they are the lattice's own.
+        """
+        lattice = self.lattice(key, number, box, counts, dtype, state)
         free = {a: lattice[a] for a in box.axes if a not in held} | {
             a: jnp.full(1, v, dtype) for a, v in held.items()
         }
@@ -65,7 +119,7 @@ class Sampler(eqx.Module):
         return flatten(Lattice(weights=weights, **{a: free[a] for a in box.axes}))
 
 
-class Uniform(Sampler):
+class Uniform(AbstractSampler):
     """Independent uniform draws, anew every `every` steps (the paper's): per axis for a lattice, per point otherwise."""
 
     every: int | None = eqx.field(
@@ -75,7 +129,7 @@ class Uniform(Sampler):
     def axis(self, key, number, bounds, n, dtype):
         return jax.random.uniform(jax.random.fold_in(key, number), (n,), dtype, *bounds), None
 
-    def points(self, key, number, box, counts, held, dtype):
+    def points(self, key, number, box, counts, held, dtype, state=None):
         total = math.prod(n for axis, n in counts.items() if axis not in held)
         drawn = [
             self.axis(k, number, box[a], total, dtype)[0]
@@ -89,7 +143,7 @@ class Uniform(Sampler):
         )
 
 
-class Grid(Sampler):
+class Grid(AbstractSampler):
     """A regular grid, its upper end left out, moved by a random part of its spacing: `shifts` fixed random shifts taken
     in turn, each for `every` steps (the paper's Navier-Stokes runs). `shifts=0` leaves it unmoved.
 
@@ -145,7 +199,7 @@ def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
     return places_by_axis("GaussLegendre", given)
 
 
-class GaussLegendre(Sampler):
+class GaussLegendre(AbstractSampler):
     """Gauss-Legendre quadrature: fixed points whose weighted mean integrates polynomials of degree 2n - 1 exactly.
 
     `breaks` are places along an axis where something is not smooth, {"x": 0.0} or {"x": [0.0, 0.5]}: the rule is then made of
@@ -175,7 +229,7 @@ class GaussLegendre(Sampler):
         half = (upper - lower) / 2
         return jnp.asarray(lower + half * (nodes + 1), dtype), jnp.asarray(half * weights, dtype)
 
-    def lattice(self, key, number, box, counts, dtype):
+    def lattice(self, key, number, box, counts, dtype, state=None):
         plain = super().lattice(key, number, box, counts, dtype)
         coordinates, weights = (
             dict(zip(plain.axes, plain.coordinates)),

@@ -1,28 +1,40 @@
 """How to solve a problem: network, points, optimisers, weightings."""
 
+from .optimisers.base import (
+    AbstractGradientOptimiser,
+    AbstractMinimiser,
+    AbstractOptimiser,
+    Layers,
+    Objective,
+)
 from .optimisers.bfgs import BFGS
 from .optimisers.gauss_newton import GaussNewton
 from .optimisers.gradient import Adam
 from .optimisers.lbfgs import LBFGS
 from .optimisers.output_layers import Solve
 from .optimisers.soap import SOAP
-from .recipe import LOOK, Recipe
-from .weightings import EARLY, RATES, Causal, causal_weights, early_inputs, slice_means, time_slices
+from .optimisers.wrapped import Optax
+from .recipe import Recipe, Stage
+from .weightings import AbstractWeighting, Causal, Constant, EarlyFirst, Evaluation
 
 __all__ = [
     "BFGS",
-    "EARLY",
     "LBFGS",
-    "LOOK",
-    "RATES",
     "SOAP",
+    "AbstractGradientOptimiser",
+    "AbstractMinimiser",
+    "AbstractOptimiser",
+    "AbstractWeighting",
     "Adam",
     "Causal",
+    "Constant",
+    "EarlyFirst",
+    "Evaluation",
     "GaussNewton",
+    "Layers",
+    "Objective",
+    "Optax",
     "Recipe",
     "Solve",
-    "causal_weights",
-    "early_inputs",
-    "slice_means",
-    "time_slices",
+    "Stage",
 ]

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from ..core import InputError, finite, listed, nearest, one_of, whole
-from ..domain import TIME, Box, Sampler, Uniform
+from ..domain import AbstractSampler, Box, Uniform
 from ..equations import Problem
 from ..networks import PINN, SPINN, network_name
-from .optimisers.base import Optimiser
+from .optimisers.base import AbstractOptimiser
 from .optimisers.gradient import Adam
-from .weightings import Causal
+from .optimisers.wrapped import Optax, is_transformation
+from .weightings import AbstractWeighting, Constant
 
 POINTS = (256, 64, 32, 16, 10, 8, 6)  # per axis, for one to seven axes: about as many in all
 STEPS = 20_000
 FUNCTIONS_PER_POINT = 0.8
-LOOK = 10  # the best parameters are looked for every so many steps, as the paper does
 PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64, "tf32": jnp.float32}
 
 
@@ -31,13 +33,14 @@ class Stage:
 
     Arguments:
         number: which of the recipe's optimisers this is.
+        optimiser: it, with its number of steps.
         steps: of this stage; `start` are those of the stages before it.
         every: how many steps one draw of points serves; None: one serves the stage.
         draw: the number of its first draw: the one after the last of the stage before.
     """
 
     number: int
-    optimiser: Optimiser
+    optimiser: AbstractOptimiser
     steps: int
     start: int
     every: int | None
@@ -46,11 +49,6 @@ class Stage:
     @property
     def end(self) -> int:
         return self.start + self.steps
-
-    @property
-    def look(self) -> int:
-        """The history holds every so many steps: of those that solve, each."""
-        return 1 if self.optimiser.solves else LOOK
 
 
 @dataclass(frozen=True)
@@ -62,32 +60,38 @@ class Recipe:
         points: per axis: one number for all, a dict by axis, or one number per axis; None chooses by the number of axes. A
             pointwise network gets as many scattered points as the lattice would have.
         steps: of the optimiser that does not say how many itself.
-        optimiser: `Adam(rate, schedule)`, `LBFGS()`, or several in sequence, `[Adam(1e-3), LBFGS(1_000)]`. Each begins from
-            the best parameters of the one before.
-        sampler: `Uniform`, `Grid` or `GaussLegendre`.
+        optimiser: `Adam(rate, schedule)`, `LBFGS()`, any Optax transformation, or several in
+            sequence, `[Adam(1e-3), LBFGS(1_000)]`. Each begins from the best parameters of the one
+            before.
+        sampler: `Uniform`, `Grid`, `GaussLegendre`, or an `AbstractSampler` of your own.
         emphasis: factor of every condition (but not of `Data`) against the residuals. Conditions choose among the many functions that make a
             residual small, so they come first; at 1, as the paper has it, training may settle on one of the others.
         weights: factors of loss terms by name, on top of the conditions' own weights.
         precision: "float32" (with full-precision products), "float64", or "tf32": float32 with products of ten bits on GPUs.
-        causal: `Causal()` weighs residuals so that early times are solved before late ones; read its notice. None: they count alike.
+        weighting: what points and terms count on top of that, where it changes during training:
+            an `AbstractWeighting` such as `Causal()`.
     """
 
     network: SPINN | PINN = field(default_factory=lambda: SPINN(rank=32, width=64, depth=3))
-    points: int | Mapping[str, int] | Sequence[int] | None = None
+    points: int | Mapping[str, int] | Sequence[int] | None = field(default=None, hash=False)
     steps: int = STEPS
-    optimiser: Optimiser | Sequence[Optimiser] = field(default_factory=lambda: Adam(5e-3, "cosine"))
-    sampler: Sampler = field(default_factory=lambda: Uniform(every=10))
+    optimiser: Any = field(default_factory=lambda: Adam(5e-3, "cosine"))
+    sampler: AbstractSampler = field(default_factory=lambda: Uniform(every=10))
     emphasis: float = 10.0
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict, hash=False)
     precision: str = "float32"
-    causal: Causal | None = None
+    weighting: AbstractWeighting = field(default_factory=Constant)
+    causal: InitVar[Any] = None
 
     def __repr__(self) -> str:
-        # a recipe without causal weights is described as it was before there were any: kept runs are compared by it
-        said = [f for f in fields(self) if f.name != "causal" or self.causal is not None]
+        # kept runs are compared by it: most of them were made before there were weightings
+        plain = self.weighting == Constant()
+        said = [f for f in fields(self) if f.name != "weighting" or not plain]
         return f"Recipe({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in said)})"
 
-    def __post_init__(self):
+    def __post_init__(self, causal: Any):
+        if causal is not None:
+            raise InputError(f"causal is now called weighting: write weighting={causal!r}")
         network_name(self.network)
         object.__setattr__(self, "steps", whole("steps", self.steps))
         one_of(
@@ -100,15 +104,17 @@ class Recipe:
             or isinstance(self.points, str)
         ):
             whole("points", self.points)
-        if not isinstance(self.sampler, Sampler):
+        if not isinstance(self.weighting, AbstractWeighting):
             raise InputError(
-                f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}"
+                f"weighting must be a weighting, got {self.weighting!r}: write"
+                " weighting=sx.Causal(), or a subclass of sx.AbstractWeighting"
+            )
+        if not isinstance(self.sampler, AbstractSampler):
+            raise InputError(
+                f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}: write"
+                " sampler=sx.Uniform(), or a subclass of sx.AbstractSampler"
             )
         self._check_optimisers()
-        if self.causal is not None and not isinstance(self.causal, Causal):
-            raise InputError(
-                f"causal must be a Causal or None, got {self.causal!r}: write causal=sx.Causal()"
-            )
         finite("emphasis", self.emphasis, positive=True)
         if not isinstance(self.weights, Mapping):
             raise InputError(
@@ -119,31 +125,17 @@ class Recipe:
                 raise InputError(f"weights[{name!r}] must not be negative, got {weight!r}")
 
     def _check_optimisers(self) -> None:
-        if isinstance(self.optimiser, (list, tuple)):
-            object.__setattr__(self, "optimiser", tuple(self.optimiser))
-        for one in self.optimisers:
-            if isinstance(one, type) or not all(
-                hasattr(one, name) for name in ("transform", "steps", "searches", "solves", "sees")
-            ):
-                raise InputError(
-                    f"optimiser must be an optimiser or a list of them, got {one!r}: write"
-                    " optimiser=sx.Adam(1e-3), or optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
-                )
-        for one in self.optimisers:
-            name = type(one).__name__
-            if one.sees == "layers" and not isinstance(self.network, SPINN):
-                raise InputError(
-                    f"optimiser: {name} needs a separable network, got {self.network!r}: write network=sx.SPINN(…)"
-                )
-            if one.solves and self.precision != "float64":
-                raise InputError(
-                    f"optimiser: {name} works in float64, got precision={self.precision!r}: write precision='float64'"
-                )
-        if not self.optimisers:
+        given = self.optimiser
+        several = isinstance(given, (list, tuple)) and not is_transformation(given)
+        made = tuple(map(_as_optimiser, given)) if several else (_as_optimiser(given),)
+        if not made:
             raise InputError(
                 "optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
             )
-        open_ = [type(one).__name__ for one in self.optimisers if one.steps is None]
+        object.__setattr__(self, "optimiser", made if several else made[0])
+        for one in made:
+            one.check(self, None)
+        open_ = [type(one).__name__ for one in made if one.steps is None]
         if len(open_) > 1:
             raise InputError(
                 f"optimiser: {listed(open_)} do not say how many steps they take, and steps={self.steps:,} can be only one's:"
@@ -155,9 +147,9 @@ class Recipe:
             )
 
     @property
-    def optimisers(self) -> tuple[Optimiser, ...]:
+    def optimisers(self) -> tuple[AbstractOptimiser, ...]:
         """In sequence, also where there is one."""
-        return self.optimiser if isinstance(self.optimiser, tuple) else (self.optimiser,)  # pyright: ignore[reportReturnType]
+        return self.optimiser if isinstance(self.optimiser, tuple) else (self.optimiser,)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -166,8 +158,9 @@ class Recipe:
         start = draw = 0
         for optimiser in self.optimisers:
             steps = self.steps if optimiser.steps is None else optimiser.steps
-            every = None if optimiser.searches else self.sampler.every
-            stages.append(Stage(len(stages), optimiser, steps, start, every, draw))
+            every = optimiser.draws(self.sampler.every)
+            working = _with_steps(optimiser, steps)
+            stages.append(Stage(len(stages), working, steps, start, every, draw))
             start += steps
             if self.sampler.every is not None:  # otherwise there is only one draw
                 draw += 1 if every is None else math.ceil(steps / every)
@@ -204,11 +197,11 @@ class Recipe:
         parts = [max(1, round(stage.steps * total / self.total_steps)) for stage in self.stages]
         parts[parts.index(max(parts))] += total - sum(parts)  # what rounding left over
         changed = [
-            replace(one, steps=None if one.steps is None else n)  # pyright: ignore[reportArgumentType]
+            one if one.steps is None else _with_steps(one, n)
             for one, n in zip(self.optimisers, parts)
         ]
         rest = [n for one, n in zip(self.optimisers, parts) if one.steps is None]
-        return replace(self, optimiser=changed, steps=rest[0] if rest else STEPS)  # pyright: ignore[reportArgumentType]
+        return replace(self, optimiser=changed, steps=rest[0] if rest else STEPS)
 
     @property
     def dtype(self) -> Any:
@@ -220,53 +213,44 @@ class Recipe:
             POINTS[min(box.dimension, len(POINTS)) - 1] if self.points is None else self.points
         )
 
-    def _check_resolved(self, problem: Problem) -> None:
-        """With fewer points than polynomials, residuals would vanish at the points and nowhere else."""
-        assert isinstance(self.network, SPINN)  # `Solve` has no other
-        numbers = dict(self.network.functions)
-        for axis, points in self.counts(problem.box).items():
-            functions = numbers.get(axis, numbers.get(None, 0))
-            if axis not in problem.periodic and functions >= points:
-                raise InputError(
-                    f"points: {points} along {axis} cannot tell {functions} polynomials apart: use more than there are functions, e.g."
-                    f" points={functions + functions // 3}, or fewer functions"
-                )
-
-    def _check_causal(self, causal: Causal, problem: Problem) -> None:
-        if TIME not in problem.box.axes or TIME in problem.periodic:
-            kind = (
-                "what is periodic in t"
-                if TIME in problem.periodic
-                else f"{problem.box!r}, without a time axis 't',"
-            )
-            raise InputError(f"causal: {kind} has no earlier and later: leave causal out")
-        if searching := [type(one).__name__ for one in self.optimisers if one.searches]:
-            raise InputError(
-                f"causal: {listed(searching)} compares losses along a line, and causal weights change them on the way: write optimiser=sx.Adam(1e-3)"
-            )
-        points = self.counts(problem.box)[TIME]
-        if causal.number(points) > points:
-            raise InputError(
-                f"causal: {causal.slices} slices for {points} points along t: write sx.Causal(slices={points}), or fewer"
-            )
-
     def check(self, problem: Problem) -> None:
         """Refuses what does not fit the problem."""
         self.counts(problem.box)
-        if self.causal is not None:
-            self._check_causal(self.causal, problem)
+        self.weighting.check(self, problem)
         for name in self.weights:
             if name not in problem.names:
                 raise InputError(
                     f"weights: there is no loss term {name!r}; the terms are {listed(problem.names)}.{nearest(name, problem.names)}"
                 )
         for stage in self.stages:
-            stage.optimiser.transform(stage.steps)
-            if stage.optimiser.sees == "layers":
-                self._check_resolved(problem)
-            if stage.optimiser.sees == "layers" and any(
-                term.condition.jump for term in problem.terms
-            ):
-                raise InputError(
-                    "optimiser: Solve cannot join two faces: build a Periodic condition in (hard=True), or use sx.BFGS"
-                )
+            stage.optimiser.check(self, problem)
+
+
+def _with_steps(optimiser: AbstractOptimiser, steps: int) -> AbstractOptimiser:
+    """The same optimiser for so many steps."""
+    made = copy.copy(optimiser)  # not made anew: its arguments may be others than its fields
+    object.__setattr__(made, "steps", steps)
+    return made
+
+
+def _as_optimiser(given: Any) -> AbstractOptimiser:
+    """An optimiser as it is; an Optax transformation as one."""
+    if isinstance(given, AbstractOptimiser):
+        if not hasattr(given, "steps"):
+            raise InputError(
+                f"optimiser: {type(given).__name__} does not say how many steps it takes: give it"
+                " the field steps: int | None = None"
+            )
+        return given
+    if is_transformation(given):
+        return Optax(given)
+    if inspect.isfunction(given) and given.__module__.startswith("optax"):
+        name = given.__name__
+        raise InputError(
+            f"optimiser must be an optimiser or a list of them, got the function optax.{name}: call"
+            f" it, optimiser=optax.{name}(…), or write optimiser=sx.Optax(optax.{name}, …)"
+        )
+    raise InputError(
+        f"optimiser must be an optimiser or a list of them, got {given!r}: write"
+        " optimiser=sx.Adam(1e-3), or optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
+    )

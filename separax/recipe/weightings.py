@@ -1,48 +1,175 @@
-"""Causal weights: what happens later counts only once what happens earlier is right.
+"""What residuals and conditions count in a loss, where that is more than a number for each of them.
 
-Time is cut into slices, and the residuals of slice i are weighed by
-
-    w_i = exp(-ε Σ_{k<i} L_k),
-
-L_k being the mean squared residuals of slice k, weighted as in the loss. The weights are constants to the gradient. The tolerance ε is
-taken from a rising list: the next one as soon as every weight is above 0.99, so that nothing is held back any more at this one.
-
-Notice: the authors of the method (Wang, Sankaran, Perdikaris, "Respecting causality is all you need for training physics-informed neural
-networks", 2022) state that causal weighting is patented and not for commercial use. It is here as the baseline that it is in the paper,
-and nothing uses it unless it is asked for.
+The factors of a weighting multiply the loss' own weights, and are constants to its gradient.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from ..core import InputError, finite, whole
-from ..domain import Lattice, Place
+from ..core import InputError, add_up, finite, listed, whole
+from ..domain import TIME, Box, Lattice, Place
+from ..equations import Problem
+from .optimisers.base import AbstractMinimiser
+from .part import AbstractPart
 
+if TYPE_CHECKING:
+    from .recipe import Recipe
+
+Scalar = Float[Array, ""]
 DONE = 0.99  # above this, a weight holds nothing back
 SLICES = 32  # at most, where no number is given
 
 
-@dataclass(frozen=True)
-class Causal:
-    """Weighs residuals so that early times are solved before late ones: `Recipe(causal=Causal())`.
+class Evaluation(Protocol):
+    """The terms of a loss at one draw of points, each evaluated when it is asked for.
 
-    Notice: its authors state that causal weighting is patented and not for commercial use. It is offered as a baseline.
+    Attributes:
+        box: of the problem.
+        counts: points per axis.
+        place: the points inside.
+        weights: what every term counts without a weighting, by name.
+        means: every term by name. Many need no lattice.
+        squares: the squared residuals at the points of `place`, by name.
+        gradients: of every term in all parameters, by name. They cost a backward pass each.
+    """
+
+    @property
+    def box(self) -> Box: ...
+
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def weights(self) -> Mapping[str, float]: ...
+
+    @property
+    def means(self) -> Mapping[str, Scalar]: ...
+
+    @property
+    def squares(self) -> Mapping[str, Array]: ...
+
+    @property
+    def gradients(self) -> Mapping[str, Float[Array, " parameters"]]: ...
+
+
+class AbstractWeighting(AbstractPart):
+    """A weighting says what terms and points count, and may learn that from step to step.
+
+    Its state is a pytree of arrays, a part of the training state: a run that is resumed goes on
+    with it. The history and what is reported are of the unweighted loss.
+    """
+
+    def init(self, names: Sequence[str]) -> Any:
+        """The state before the first step.
+
+        Arguments:
+            names: of the terms of the loss.
+        """
+        return None
+
+    def weigh(self, state: Any, evaluation: Evaluation) -> tuple[Mapping[str, Array], Any]:
+        """The factors of this step, and the next state.
+
+        Returns:
+            factors by name of a term, 1 for those that are not named: a number, or for a residual
+            one number per point of `evaluation.place`; and the state.
+        """
+        return {}, state
+
+    def density(self, state: Any, box: Box, place: Place) -> Array | None:
+        """What residuals count at the points of a place, whatever they are; None: all alike.
+
+        Unlike the factors of `weigh` it is part of the loss, so every optimiser can have it.
+        """
+        return None
+
+    def better(self, total: Scalar, best: Scalar) -> Bool[Array, ""]:
+        """Whether parameters with a loss of `total` are better than those with `best`."""
+        return total < best
+
+    def check(self, recipe: Recipe, problem: Problem) -> None:
+        """Refuses what it cannot work with: here, optimisers that compare losses along a line."""
+        if lines := [
+            type(one).__name__ for one in recipe.optimisers if isinstance(one, AbstractMinimiser)
+        ]:
+            raise InputError(
+                f"weighting: {listed(lines)} compares losses along a line, and the weights of"
+                f" {type(self).__name__} change them on the way: write optimiser=sx.Adam(1e-3)"
+            )
+
+
+class Constant(AbstractWeighting):
+    """All points of a term count alike, and terms as `emphasis` and `weights` of the recipe say."""
+
+    def check(self, recipe: Recipe, problem: Problem) -> None:
+        pass
+
+
+class EarlyFirst(AbstractWeighting):
+    """Residuals count less the later they are, by exp(-rate (t - t₀) / (t₁ - t₀)).
+
+    A nonlinear equation has functions that leave small residuals nearly everywhere and have
+    forgotten how they began. Where early residuals count more, these are not the smallest.
 
     Arguments:
-        slices: of time, of equal length; None: 32, or as many as there are points along t if they are fewer.
-        tolerances: rising; the larger, the sooner a residual holds back what comes after it. They are relative to the loss, so an
-            equation whose residuals are large needs smaller ones.
+        rate: how much less at the end of time; 0: all alike.
+    """
 
-    The history and what is reported are of the plain loss; only the gradient is of the weighted one. Losses with different weights do
-    not compare, so the parameters that are kept are the latest ones, not those of the lowest loss.
+    rate: float = 8.0
+
+    def __post_init__(self):
+        if finite("EarlyFirst: rate", self.rate) < 0:
+            raise InputError(f"EarlyFirst: rate must not be negative, got {self.rate!r}")
+
+    def init(self, names: Sequence[str]) -> Scalar:
+        # data, so that other rates need no other program
+        return jnp.asarray(self.rate, float)
+
+    def density(self, state: Scalar | None, box: Box, place: Place) -> Array:
+        low, high = box[TIME]
+        rate = self.rate if state is None else state
+        return jnp.exp(-rate * (place.arrays()[TIME] - low) / (high - low))
+
+    def check(self, recipe: Recipe, problem: Problem) -> None:
+        _check_time("EarlyFirst", problem)
+
+
+class Causal(AbstractWeighting):
+    """Weighs residuals so that early times are solved before late ones.
+
+        sx.Recipe(weighting=sx.Causal(slices=16, tolerances=(1.0, 10.0)))
+
+    Time is cut into slices, and the residuals of slice i are weighed by
+
+        w_i = exp(-ε Σ_{k<i} L_k),
+
+    L_k being the mean squared residuals of slice k, weighted as in the loss. The tolerance ε is
+    taken from a rising list: the next one as soon as every weight is above 0.99, so that nothing is
+    held back any more at this one.
+
+    Notice: the authors of the method (Wang, Sankaran, Perdikaris, "Respecting causality is all you
+    need for training physics-informed neural networks", 2022) state that causal weighting is
+    patented and not for commercial use. It is here as the baseline that it is in the paper, and
+    nothing uses it unless it is asked for.
+
+    Arguments:
+        slices: of time, of equal length; None: 32, or as many as there are points along t if they
+            are fewer.
+        tolerances: rising; the larger, the sooner a residual holds back what comes after it. They
+            are relative to the loss, so an equation whose residuals are large needs smaller ones.
+
+    Losses with different weights do not compare, so the parameters that are kept are the latest
+    ones, not those of the lowest loss.
     """
 
     slices: int | None = None
@@ -64,13 +191,60 @@ class Causal:
         object.__setattr__(self, "tolerances", each)
 
     def number(self, points: int) -> int:
-        """Of slices, where there are so many points along t."""
+        """The number of slices, where there are so many points along t."""
         return min(SLICES, points) if self.slices is None else self.slices
 
+    def init(self, names: Sequence[str]) -> Int[Array, ""]:
+        """The number of the first tolerance."""
+        return jnp.zeros((), jnp.int32)
+
+    def weigh(
+        self, state: Int[Array, ""], evaluation: Evaluation
+    ) -> tuple[Mapping[str, Array], Int[Array, ""]]:
+        place, number = evaluation.place, self.number(evaluation.counts[TIME])
+        times = place.coordinates[place.axes.index(TIME)]
+        owner = time_slices(times, evaluation.box[TIME], number)
+        squares = evaluation.squares
+        losses = add_up(
+            evaluation.weights[name] * slice_means(place, TIME, each, owner, number)
+            for name, each in squares.items()
+        )
+        weights = causal_weights(losses, jnp.asarray(self.tolerances, losses.dtype)[state])
+        here = weights[owner]
+        here = place.along(TIME, here) if isinstance(place, Lattice) else here
+        return dict.fromkeys(squares, here), self.advanced(state, jnp.min(weights))
+
     def advanced(self, tolerance: Int[Array, ""], least: Array) -> Int[Array, ""]:
-        """The number of the next step's tolerance, where the least weight of this one is `least`."""
+        """The number of the next step's tolerance, where the least weight of this is `least`."""
         return jnp.minimum(tolerance + (least > DONE), len(self.tolerances) - 1).astype(
             tolerance.dtype
+        )
+
+    def better(self, total: Scalar, best: Scalar) -> Bool[Array, ""]:
+        # while late times are held back, a flat function has the lowest loss of all
+        return total < jnp.inf
+
+    def check(self, recipe: Recipe, problem: Problem) -> None:
+        super().check(recipe, problem)
+        _check_time("Causal", problem)
+        points = recipe.counts(problem.box)[TIME]
+        if self.number(points) > points:
+            raise InputError(
+                f"weighting: {self.slices} slices for {points} points along t: write"
+                f" sx.Causal(slices={points}), or fewer"
+            )
+
+
+def _check_time(name: str, problem: Problem) -> None:
+    if TIME not in problem.box.axes or TIME in problem.periodic:
+        kind = (
+            "what is periodic in t"
+            if TIME in problem.periodic
+            else f"{problem.box!r}, without a time axis 't',"
+        )
+        raise InputError(
+            f"weighting: {name} is for what has earlier and later times, {kind} has none:"
+            " leave weighting out"
         )
 
 
@@ -89,7 +263,10 @@ def time_slices(times: Array, bounds: tuple[float, float], number: int) -> Int[A
 def slice_means(
     place: Place, axis: str, values: Array, owner: Int[Array, " n"], number: int
 ) -> Float[Array, " slices"]:
-    """The mean of `values` over each slice of an axis, by the place's quadrature; 0 where a draw left a slice without points."""
+    """The mean of `values` over each slice of an axis, by the place's quadrature.
+
+    It is 0 where a draw left a slice without points.
+    """
     if isinstance(place, Lattice):
         at = place.axes.index(axis)
         size = place.weights[at]
@@ -103,14 +280,3 @@ def slice_means(
     size = jnp.ones_like(values) if size is None else size.astype(values.dtype)
     total, count = (jax.ops.segment_sum(each, owner, number) for each in (size * values, size))
     return jnp.where(count > 0, total / jnp.where(count > 0, count, 1.0), 0.0)
-
-
-RATES = (25.0, 8.0, 0.0)
-
-
-def early_inputs(rates: Sequence[float], dtype: Any) -> list[dict[str, Array]]:
-    """What the loss is told for each of the rates; for none of them, nothing."""
-    return [{EARLY: jnp.asarray(rate, dtype)} for rate in rates] or [{}]
-
-
-EARLY = "early"  # how fast what residuals count falls with time: by exp(-early) over all of it

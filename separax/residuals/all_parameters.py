@@ -226,31 +226,21 @@ def _arranged(spread: Array, kept: tuple[int, ...]) -> Array:
 
 
 class Residuals:
-    """A loss on fixed points as a function of flat parameters, for `GaussNewton`."""
+    """The residuals on fixed points as functions of flat parameters, for `GaussNewton`."""
 
     def __init__(
         self,
         loss: Loss,
-        value: Callable[[Array], Array],
         model: Callable[[Array], Model],
         places: Sequence[Place],
         given: ExtraInputs,
     ):
-        self.loss, self._value, self._model, self.places, self.given = (
-            loss,
-            value,
-            model,
-            places,
-            given,
-        )
+        self.loss, self._model, self.places, self.given = loss, model, places, given
         # a jump couples two faces: that is no residual at a point
         joined = any(term.condition.jump for term in loss.problem.terms)
         network = loss.recipe.network
         # the tables are those of a plain sum of products; a core is no axis' weights
         self.separable = isinstance(network, SPINN) and network.merge == "cp" and not joined
-
-    def __call__(self, params: Array) -> Array:
-        return self._value(params)
 
     def left(self, params: Array) -> Array:
         return residuals(self.loss, self._model(params), self.places, self.given)

@@ -7,13 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..core import add_up
-from ..domain import TIME, Lattice, Place, Points
+from ..core import InputError, add_up, fits, listed, nearest, with_types_of
+from ..domain import Lattice, Place, Points
 from ..equations import (
     ExtraInputs,
     Field,
@@ -34,13 +36,14 @@ from ..networks import (
     is_thin,
     sources,
 )
-from ..recipe import EARLY, Recipe, causal_weights, slice_means, time_slices
+from ..recipe import Recipe
 from ..separable import Key, Square, blocks, mean_square, mean_squares, product_columns, separate
 from .model import Model, Part
 from .without_lattice import face_squares, face_sums, outward
 
 GRAM_ADVANTAGE = 3.0
 LAUNCH = 1e5  # operations on a lattice that take no longer than starting them
+WEIGHTING = "weighting"  # among the extra inputs: the state of the recipe's weighting
 MOST_BOUNDARY = 8192  # points on the boundary of a shape: each costs a pass of every axis' network
 
 
@@ -66,11 +69,22 @@ class Loss:
         }
         self.weights = np.array([recipe.weights.get(n, 1.0) * own.get(n, 1.0) for n in self.names])
 
-    def draw(self, key: PRNGKeyArray, number: Array) -> tuple[Place, ...]:
-        """The places of draw `number`: the inside, then one per condition."""
+    def learned(self) -> Any:
+        """The sampler's state before its first draw."""
+        return self.sampler.init(self.problem.box, self.counts, self.recipe.dtype)
+
+    def draw(self, key: PRNGKeyArray, number: Array, state: Any = None) -> tuple[Place, ...]:
+        """The places of a draw: the inside, then one per condition.
+
+        Arguments:
+            key: of the run's random numbers.
+            number: of the draw.
+            state: of the sampler; None: that before its first draw.
+        """
         box, sampler, dtype = self.problem.box, self.sampler, self.recipe.dtype
+        state = self.learned() if state is None else state
         if isinstance(self.recipe.network, SPINN):
-            inside = sampler.lattice(key, number, box, self.counts, dtype)
+            inside = sampler.lattice(key, number, box, self.counts, dtype, state)
             ends = {
                 (t.axis, t.sides): jnp.asarray(box.ends(t.axis, t.sides), dtype)
                 for t in self.problem.terms
@@ -80,12 +94,13 @@ class Loss:
                 self._boundary(key, number, t) or _face(inside, t, ends) for t in self.problem.terms
             )
         keys = jax.random.split(key, len(self.problem.terms) + 1)
-        inside = sampler.points(keys[0], number, box, self.counts, {}, dtype)
+        inside = sampler.points(keys[0], number, box, self.counts, {}, dtype, state)
         return inside, *(
-            self._scattered_face(k, number, term) for k, term in zip(keys[1:], self.problem.terms)
+            self._scattered_face(k, number, term, state)
+            for k, term in zip(keys[1:], self.problem.terms)
         )
 
-    def _scattered_face(self, key: PRNGKeyArray, number: Array, term: Term) -> Place:
+    def _scattered_face(self, key: PRNGKeyArray, number: Array, term: Term, state: Any) -> Place:
         """Scattered points on the faces of an axis: the lower ones, then the same ones on the upper face."""
         if term.fixed is not None:
             return term.fixed
@@ -94,7 +109,7 @@ class Loss:
         assert term.axis is not None  # only points have none, and they are fixed
         box, dtype = self.problem.box, self.recipe.dtype
         faces = [
-            self.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype)
+            self.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype, state)
             for end in box.ends(term.axis, term.sides)
         ]
         joined = tuple(jnp.concatenate(parts) for parts in zip(*(f.coordinates for f in faces)))
@@ -150,44 +165,36 @@ class Loss:
         self, model: Model, places: tuple[Place, ...], given: ExtraInputs | None = None
     ) -> Float[Array, " terms"]:
         """The unweighted terms, in the order of `names`."""
-        inside, *others = self.sources(model.network, places)
-        known = Inputs(model.unknowns, given or {})
-        expressions = self.problem.expressions(inside, self.told(known, places[0]), model.unknowns)
-        found = {
-            name: self.mean_square(name, e, inside, places[0], known)
-            for name, e in expressions.items()
-        }
-        return self._stacked(found | self._conditions(places, others, known))
+        return self._stacked(Evaluation(self, model, places, given or {}).means)
 
-    def causal(
-        self, model: Model, places: tuple[Place, ...], given: ExtraInputs, tolerance: Array
-    ) -> tuple[Float[Array, " terms"], Float[Array, " terms"], Array]:
-        """The terms, the same with causal weights (`separax.causal`), and the least of these weights."""
-        assert self.recipe.causal is not None  # only who has it asks
-        inside, *others = self.sources(model.network, places)
-        known = Inputs(model.unknowns, given)
-        place, number = places[0], self.recipe.causal.number(self.counts[TIME])
-        expressions = self.problem.expressions(inside, self.told(known, place), model.unknowns)
-        squares = {
-            name: self.residual(name, e, inside, place, known).values ** 2
+    def weighed(
+        self, model: Model, places: tuple[Place, ...], given: ExtraInputs, state: Any
+    ) -> tuple[Float[Array, " terms"], Float[Array, " terms"], Any]:
+        """The terms, the same with the factors of the weighting, and its next state."""
+        evaluation: Any = Evaluation(self, model, places, {**given, WEIGHTING: state})
+        weighting = self.recipe.weighting
+        factors, after = weighting.weigh(state, evaluation)
+        state = with_types_of(state, after, f"weighting: {type(weighting).__name__}")
+        terms = self._stacked(evaluation.means)
+        if not factors:
+            return terms, terms, state
+        means = dict(evaluation.means)
+        for name, factor in factors.items():
+            means[name] = _weighed(evaluation, name, jax.lax.stop_gradient(factor))
+        return terms, self._stacked(means), state
+
+    def squares(self, model: Model, place: Place, given: ExtraInputs) -> dict[str, Array]:
+        """The squared residuals by name at points inside."""
+        needs, merges = [self.problem.needs], [self.problem.multiplied]
+        (source,) = sources(model.network, (place,), needs, merges, self.problem.asked)
+        return self._squared(source, place, Inputs(model.unknowns, given))
+
+    def _squared(self, source: Source, place: Place, known: Inputs) -> dict[str, Array]:
+        expressions = self.problem.expressions(source, self.told(known, place), known.unknowns)
+        return {
+            name: self.residual(name, e, source, place, known).values ** 2
             for name, e in expressions.items()
         }
-        owner = time_slices(
-            place.coordinates[place.axes.index(TIME)], self.problem.box[TIME], number
-        )
-        factors = dict(zip(self.names, self.weights))
-        losses = add_up(
-            factors[n] * slice_means(place, TIME, jax.lax.stop_gradient(s), owner, number)
-            for n, s in squares.items()
-        )
-        weights = causal_weights(losses, tolerance)
-        here = weights[owner].astype(self.recipe.dtype)
-        here = place.along(TIME, here) if isinstance(place, Lattice) else here
-        rest = self._conditions(places, others, known)
-        plain, weighed = (
-            {n: place.mean(factor * s) for n, s in squares.items()} for factor in (1.0, here)
-        )
-        return self._stacked(plain | rest), self._stacked(weighed | rest), jnp.min(weights)
 
     def _stacked(self, found: Mapping[str, Array]) -> Float[Array, " terms"]:
         return jnp.stack([found[name] for name in self.names])
@@ -226,12 +233,15 @@ class Loss:
         self, name: str, expression: Any, source: Source, place: Place, known: Inputs
     ) -> Part:
         values = self._inside(place, values_of(expression, source.shape, name).astype(source.dtype))
-        if EARLY in known.given:
-            low, high = self.problem.box[TIME]
-            values = values * jnp.exp(
-                -known.given[EARLY] / 2 * (place.arrays()[TIME] - low) / (high - low)
-            )
+        density = self._density(place, known)
+        if density is not None:
+            values = values * jnp.sqrt(density).astype(values.dtype)
         return Part(name, place, values, 1.0)
+
+    def _density(self, place: Place, known: Inputs) -> Array | None:
+        """What residuals count at the points of a place, where the weighting says that."""
+        state = known.given.get(WEIGHTING)
+        return self.recipe.weighting.density(state, self.problem.box, place)
 
     def _factors(
         self, name: str, expression: Any, source: Source, place: Lattice, known: Inputs
@@ -242,7 +252,7 @@ class Loss:
             not isinstance(expression, Field)
             or expression._part is None
             or not self._squarable(source, place)
-            or EARLY in known.given
+            or self._density(place, known) is not None
         ):
             return None
         polynomial, varying = Polynomial(expression._terms) + expression._part, expression._varying
@@ -421,6 +431,71 @@ class Loss:
             None if place.weights is None else place.weights[:half],
         )
         return Part(term.name, lower, values[half:] - values[:half], 1.0)
+
+
+class Evaluation:
+    """The terms of a loss at one draw of points, each evaluated when it is asked for.
+
+    It is what a weighting is told: see the attributes of `separax.recipe.Evaluation`.
+    """
+
+    def __init__(self, loss: Loss, model: Model, places: tuple[Place, ...], given: ExtraInputs):
+        self._loss, self._model, self._places, self._given = loss, model, places, given
+        self.box, self.counts, self.place = loss.problem.box, loss.counts, places[0]
+        self.weights = dict(zip(loss.names, loss.weights))
+        self._known = Inputs(model.unknowns, given)
+
+    @functools.cached_property
+    def _sources(self) -> list[Source]:
+        return self._loss.sources(self._model.network, self._places)
+
+    @functools.cached_property
+    def squares(self) -> dict[str, Array]:
+        return self._loss._squared(self._sources[0], self.place, self._known)
+
+    @functools.cached_property
+    def means(self) -> dict[str, Array]:
+        loss, place, known = self._loss, self.place, self._known
+        if "squares" in vars(self):  # they have cost their lattice already
+            found = {name: place.mean(each) for name, each in self.squares.items()}
+        else:
+            inside, told = self._sources[0], loss.told(known, place)
+            expressions = loss.problem.expressions(inside, told, known.unknowns)
+            found = {
+                name: loss.mean_square(name, e, inside, place, known)
+                for name, e in expressions.items()
+            }
+        return found | loss._conditions(self._places, self._sources[1:], known)
+
+    @functools.cached_property
+    def gradients(self) -> dict[str, Array]:
+        arrays, static = eqx.partition(self._model, eqx.is_array)
+        params, unravel = ravel_pytree(arrays)
+
+        def terms(params: Array) -> Array:
+            return self._loss(eqx.combine(unravel(params), static), self._places, self._given)
+
+        each = jax.jacrev(terms)(jax.lax.stop_gradient(params))
+        return dict(zip(self._loss.names, each))
+
+
+def _weighed(evaluation: Evaluation, name: str, factor: Array) -> Array:
+    """A term times a factor, or the mean of squares times one factor per point."""
+    if name not in evaluation.means:
+        raise InputError(
+            f"weighting: there is no loss term {name!r}; the terms are {listed(evaluation.means)}."
+            f"{nearest(name, evaluation.means)}"
+        )
+    if jnp.ndim(factor) == 0:
+        return factor.astype(evaluation.means[name].dtype) * evaluation.means[name]
+    if name not in evaluation.squares:
+        raise InputError(
+            f"weighting: the condition {name!r} was given factors of shape {factor.shape}: give it"
+            " one number; only residuals have one per point"
+        )
+    squares = evaluation.squares[name]
+    values = fits(factor.astype(squares.dtype), squares.shape, f"weighting: factors of {name!r}")
+    return evaluation.place.mean(values * squares)
 
 
 def _on_boundary(place: Place) -> bool:

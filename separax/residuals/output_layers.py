@@ -42,24 +42,26 @@ def block_sizes(loss: Loss) -> tuple[int, ...]:
     )
 
 
-class Layers:
-    """A loss on fixed points as a function of flat parameters, for `Solve`: an `Objective`."""
+class OutputLayers:
+    """A loss on fixed points as a function of the output layers of a separable network.
+
+    A step is one vector of several blocks: one per axis, one for the core if there is one, and the
+    unknowns of the equation.
+
+    Attributes:
+        sizes: of the blocks.
+        phases: the blocks that may be solved for alone, one after the other.
+        core: whether there is one.
+    """
 
     def __init__(
         self,
         loss: Loss,
-        value: Callable[[Array], Array],
         model: Callable[[Array], Model],
         places: Sequence[Place],
         given: ExtraInputs,
     ):
-        self.loss, self._value, self._model, self.places, self.given = (
-            loss,
-            value,
-            model,
-            places,
-            given,
-        )
+        self.loss, self._model, self.places, self.given = loss, model, places, given
         self.sizes = block_sizes(loss)
         axes = len(loss.problem.box.axes)
         self.core = len(self.sizes) > axes + 1
@@ -69,9 +71,6 @@ class Layers:
             if not self.core
             else (*(block for one in live for block in ((axes,), one)), (axes,))
         )
-
-    def __call__(self, params: Array) -> Array:
-        return self._value(params)
 
     def normal(self, params: Array, basis: Basis) -> NormalEquations:
         return layer_equations(self.loss, self._model(params), self.places, self.given, basis)

@@ -8,6 +8,7 @@ Every level begins with the solution of the one before (`separax.levels`). The e
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from ..core import data_to_part, part_to_data, say
 from ..domain import TIME
 from ..equations import CLEARLY, Problem, given_values, is_linear
 from ..networks import SeparableNetwork
-from ..recipe import RATES, early_inputs
+from ..recipe import EarlyFirst
 from ..residuals import Loss, block_sizes
 from ..runs import Run, to_data
 from ..solution import Solution, Timing
@@ -46,6 +47,7 @@ FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven
 RANKS = (1, ALL, ALL, 6, 6, 6, 6)
 MERGES = ("cp", "tucker", "tucker", "cp", "cp", "cp", "cp")  # with four axes a core is large
 LEVELS = 6
+RATES = (25.0, 8.0, 0.0)  # of `EarlyFirst`, one after the other, where a solve goes astray
 FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
 MOST = (
     6_000,
@@ -161,18 +163,22 @@ def _solved(
     before: Timing | None = None,
 ) -> tuple[TrainState, Solution, Estimate]:
     """A level, solved at once, or with the weights of early times at these rates, one after the other; its times come on top of those `before`."""
-    programs, problem = Programs(trainer), trainer.loss.problem
+    recipe, problem = trainer.loss.recipe, trainer.loss.problem
+    if rates:
+        early = dataclasses.replace(recipe, weighting=EarlyFirst(rates[0]))
+        trainer = Trainer(Loss(problem, early))
+    programs = Programs(trainer)
     compiling, spent = (before.compile_seconds, before.train_seconds) if before else (0.0, 0.0)
-    with device_for(trainer.loss):
-        ways = early_inputs(rates, trainer.loss.recipe.dtype)
-        for number, given in enumerate(ways):
-            window = Window(problem, 0, 0.0, given, started)
+    with device_for(trainer):
+        states = [jnp.asarray(rate, float) for rate in rates] or [None]
+        for number, state in enumerate(states):
+            window = Window(problem, 0, 0.0, {}, started, state)
             training = Training(programs, [seed], None, interrupt, window)
             session = training.session
             session.compiling, session.spent = compiling, spent
             training.go(
                 lambda step, number=number, **now: report(
-                    step=(number * STEPS + step) // len(ways), **now
+                    step=(number * STEPS + step) // len(states), **now
                 )
             )
             started, compiling, spent = session.state.best, session.compiling, session.spent
@@ -180,6 +186,7 @@ def _solved(
                 break
         found = training.finish()
         assert isinstance(found, Solution)  # one seed
+        found = found.with_outcome(recipe=recipe)
         return session.state, found, estimated(found)
 
 

@@ -11,7 +11,6 @@ import jax
 
 from ..core import InputError, finite, whole
 from ..equations import Problem
-from ..networks import SPINN
 from ..recipe import Recipe
 from ..residuals import Loss
 from ..runs import Run, kept_settings, settings
@@ -113,7 +112,7 @@ def solve(
         kept = kept_settings(asked, recipe) if out is not None else asked
         trainer = Trainer(Loss(problem, recipe), len(seeds) if several else None)
         check_memory(trainer)
-        with device_for(trainer.loss), contextlib.ExitStack() as stack:
+        with device_for(trainer), contextlib.ExitStack() as stack:
             run = stack.enter_context(Run(out, kept, resume)) if out is not None else None
             hooks.on_start(asked)
             with display(problem.name, progress) as shown, Interrupt() as interrupt:
@@ -126,8 +125,7 @@ def solve(
 
 def _of_polynomials(recipe: Recipe) -> bool:
     """Whether all there is is solved for: no hidden layer was trained."""
-    network = recipe.network
-    return recipe.stages[-1].optimiser.solves and isinstance(network, SPINN) and network.depth == 0
+    return recipe.optimisers[-1].exhausts(recipe.network)
 
 
 def _refine(

@@ -56,7 +56,7 @@ def march(
         loss = Loss(first_window(problem, recipe, edges), recipe)
         trainer = Trainer(loss, len(seeds) if several else None)
         check_memory(trainer)
-        stack.enter_context(device_for(loss))
+        stack.enter_context(device_for(trainer))
         folder = stack.enter_context(Run(out, kept, resume)) if out is not None else None
         hooks.on_start(asked)
         programs, ends = Programs(trainer), _ends(loss, trainer)

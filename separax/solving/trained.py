@@ -15,7 +15,6 @@ from jaxtyping import Array
 from ..core import Diverged, InputError, on_cpu, options_for_few_runs, say, to_device
 from ..domain import Lattice
 from ..equations import Problem
-from ..recipe import Solve
 from ..residuals import Model
 from ..runs import Run, keep, leaves, to_data, with_leaves
 from ..solution import (
@@ -51,6 +50,7 @@ class Window:
         time_origin: how long after the first window this one begins.
         given: extra inputs of the loss: the start of the window and the state there.
         params: to begin with.
+        weighting: the state of the recipe's weighting to begin with; None: its own.
     """
 
     problem: Problem
@@ -58,6 +58,7 @@ class Window:
     time_origin: float
     given: dict[str, Array]
     params: Array | None = None
+    weighting: Any = None
 
 
 class ErrorProgram:
@@ -119,7 +120,8 @@ class Training:
             keys = again(keys, self.window.number)
         kept = self.run.state() if self.run is not None else None
         if self.run is None or kept is None:
-            state = programs.trainer(0).init(keys, self.window.given, self.window.params)
+            begun = self.window
+            state = programs.trainer(0).init(keys, begun.given, begun.params, begun.weighting)
             return Session(programs, state, self.interrupt)
         about, arrays = kept
         like = programs.trainer(about["stage"]).like(keys, self.window.given)
@@ -201,7 +203,7 @@ class Training:
         names, session, recipe = self.loss.names, self.session, self.loss.recipe
         nothing = np.zeros((*([len(self.seeds)] if self.several else []), 0, len(names) + 1))
         table = self._one(np.concatenate([nothing, *session.records], axis=-2), i)
-        steps = np.concatenate([np.arange(s.start, s.end, s.look) for s in recipe.stages])
+        steps = np.concatenate([np.arange(s.start, s.end, s.optimiser.look) for s in recipe.stages])
         history = History(
             steps[: len(table)],
             {name: table[:, k] for k, name in enumerate(names)},
@@ -237,12 +239,7 @@ class Training:
         if trouble is not None:
             first = out[0] if isinstance(out, Ensemble) else out
             where = f"in {self.run.path}" if self.run else "in this error's .solution"
-            what = (
-                "A root or a logarithm of a field that is negative at the start? Write the equation for another field, like log u, or train a network:"
-                " sx.solve(problem, sx.Recipe())"
-                if isinstance(self.loss.recipe.optimisers[0], Solve)
-                else "Try a smaller rate, optimiser=sx.Adam(1e-3), or precision='float64'"
-            )
+            what = self.loss.recipe.optimisers[0].if_diverged
             raise Diverged(
                 f"{trouble}; the best parameters, from step {first.best_step:,}, are {where}. {what}",
                 out,

@@ -1,11 +1,12 @@
 """The training engine: parameters in, parameters out."""
 
-from .hooks import Hooks, TensorBoard
+from .hooks import AbstractHook, Hooks, TensorBoard
 from .progress import display
 from .session import Interrupt, Programs, Session, check_memory, device_for
 from .trainer import Compiled, Trainer, TrainState, program_bytes
 
 __all__ = [
+    "AbstractHook",
     "Compiled",
     "Hooks",
     "Interrupt",

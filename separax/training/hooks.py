@@ -1,11 +1,5 @@
 """What a run tells others while it goes on: hooks, and one for TensorBoard.
 
-A hook is an object with any of these methods:
-
-    on_start(settings)                              before the first step; what the run was asked for
-    on_update(step, steps, losses, error, rate)     between launches; every term of the loss by name, and its "total"
-    on_end(solution)                                with whatever came out, also of a run that was stopped or diverged
-
     sx.solve(problem, callback=sx.TensorBoard("logs"))
     sx.solve(problem, callback=[mine, sx.TensorBoard("logs")])
 
@@ -22,37 +16,16 @@ from typing import Any
 from ..core import Diverged, InputError
 from .progress import Update
 
-METHODS = ("on_start", "on_update", "on_end")
 
-
-class Hooks:
-    """Some hooks and functions as one."""
-
-    def __init__(self, callback: Any):
-        given = (
-            list(callback)
-            if isinstance(callback, (list, tuple))
-            else []
-            if callback is None
-            else [callback]
-        )
-        for one in given:
-            if isinstance(one, type) or not (
-                callable(one) or any(hasattr(one, method) for method in METHODS)
-            ):
-                raise InputError(
-                    f"solve: callback must be a function of step, steps, loss, error and rate, or an object with any of {', '.join(METHODS)}; got {one!r}"
-                )
-        self._hooks = [one for one in given if any(hasattr(one, method) for method in METHODS)]
-        self._functions: list[Update] = [one for one in given if one not in self._hooks]
-
-    def _tell(self, method: str, *arguments: Any, **options: Any) -> None:
-        for hook in self._hooks:
-            if hasattr(hook, method):
-                getattr(hook, method)(*arguments, **options)
+class AbstractHook:
+    """A hook is told of a run while it goes on. All of its methods are optional."""
 
     def on_start(self, settings: Mapping[str, Any]) -> None:
-        self._tell("on_start", settings)
+        """Called before the first step.
+
+        Arguments:
+            settings: what the run was asked for.
+        """
 
     def on_update(
         self,
@@ -63,22 +36,70 @@ class Hooks:
         error: float | None,
         rate: float,
     ) -> None:
+        """Called between launches, about twice a second.
+
+        Arguments:
+            step: how many steps were made.
+            steps: how many there will be.
+            losses: every term of the loss by name, and its "total".
+            error: the relative L2 error, where the problem has a reference.
+            rate: steps per second.
+        """
+
+    def on_end(self, solution: Any) -> None:
+        """Called once, with whatever came out, also of a run that was stopped or diverged."""
+
+
+class Hooks(AbstractHook):
+    """Some hooks and functions as one."""
+
+    def __init__(self, callback: Any):
+        several = isinstance(callback, (list, tuple))
+        given = list(callback) if several else [] if callback is None else [callback]
+        for one in given:
+            if isinstance(one, type) or not (callable(one) or isinstance(one, AbstractHook)):
+                raise InputError(
+                    "solve: callback must be a function of step, steps, loss, error and rate, or an"
+                    f" object of a subclass of sx.AbstractHook; got {one!r}"
+                )
+        self._hooks = [one for one in given if isinstance(one, AbstractHook)]
+        self._functions: list[Update] = [one for one in given if one not in self._hooks]
+
+    def on_start(self, settings: Mapping[str, Any]) -> None:
+        for hook in self._hooks:
+            hook.on_start(settings)
+
+    def on_update(
+        self,
+        *,
+        step: int,
+        steps: int,
+        losses: Mapping[str, float],
+        error: float | None,
+        rate: float,
+    ) -> None:
+        now = {"step": step, "steps": steps, "error": error, "rate": rate}
         for function in self._functions:
-            function(step=step, steps=steps, loss=losses["total"], error=error, rate=rate)
-        self._tell("on_update", step=step, steps=steps, losses=losses, error=error, rate=rate)
+            function(loss=losses["total"], **now)
+        for hook in self._hooks:
+            hook.on_update(losses=losses, **now)
+
+    def on_end(self, solution: Any) -> None:
+        for hook in self._hooks:
+            hook.on_end(solution)
 
     def ended(self, finish: Callable[[], Any]) -> Any:
         """What `finish` returns, or the solution that its `Diverged` carries, is told and handed on."""
         try:
             solution = finish()
         except Diverged as error:
-            self._tell("on_end", error.solution)
+            self.on_end(error.solution)
             raise
-        self._tell("on_end", solution)
+        self.on_end(solution)
         return solution
 
 
-class TensorBoard:
+class TensorBoard(AbstractHook):
     """Writes losses, error and speed to a folder that `tensorboard --logdir` shows. Needs `pip install separax[tensorboard]`."""
 
     def __init__(self, folder: str | os.PathLike[str]):

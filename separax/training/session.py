@@ -14,7 +14,6 @@ import jax
 import numpy as np
 
 from ..core import check_fits, default_device, on_cpu
-from ..residuals import Loss, block_sizes
 from .trainer import Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
@@ -39,18 +38,18 @@ def check_memory(trainer: Trainer) -> None:
         )
 
 
-def device_for(loss: Loss) -> contextlib.AbstractContextManager[Any]:
+def device_for(trainer: Trainer) -> contextlib.AbstractContextManager[Any]:
     """The device for a run: small solves are the processor's."""
-    small = default_device().platform != "cpu" and _is_small(loss)
+    small = default_device().platform != "cpu" and _numbers(trainer) <= SMALL
     return on_cpu() if small else contextlib.nullcontext()
 
 
-def _is_small(loss: Loss) -> bool:
-    if not all(stage.optimiser.sees == "layers" for stage in loss.recipe.stages):
-        return False
+def _numbers(trainer: Trainer) -> float:
+    """How many numbers the Jacobians of all stages have."""
+    loss = trainer.loss
     places = jax.eval_shape(lambda: loss.draw(jax.random.key(0), jax.numpy.zeros((), int)))
-    rows = sum(math.prod(place.shape) for place in places)
-    return rows * sum(block_sizes(loss)) * loss.recipe.total_steps <= SMALL
+    objective = trainer.objective(places)
+    return sum(stage.optimiser.numbers(objective) for stage in loss.recipe.stages)
 
 
 class Interrupt:
@@ -169,7 +168,7 @@ class Session:
         """The history, thinned to every look of a stage; and the first loss that is not finite."""
         bad = ~np.isfinite(record)
         steps = start - self.trainer.stage.start + np.arange(record.shape[-2])
-        self.records.append(record[..., steps % self.trainer.stage.look == 0, :])
+        self.records.append(record[..., steps % self.trainer.optimiser.look == 0, :])
         if not np.all(np.any(bad[..., -1], axis=-1)):  # with several seeds: as long as one is left
             return
         each = np.any(bad, axis=(-1, 0)) if bad.ndim == 3 else np.any(bad, axis=-1)

@@ -18,6 +18,7 @@ therefore those of the lowest loss on *other* points, which it never sees: it ma
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -28,20 +29,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.interpreters import partial_eval
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ..core import Options, options_for_few_runs, options_for_training, rounded
+from ..core import Options, options_for_few_runs, options_for_training, with_types_of
 from ..domain import Uniform
 from ..equations import ExtraInputs
 from ..networks import matrices
-from ..recipe import LOOK
-from ..residuals import Layers, Loss, Model, Residuals
+from ..residuals import Loss, Model, Objective
 
-ROUND = 100  # steps between two syncs with the host
+ROUND = 100  # steps of a stage from which it has looks of several
 UNSEEN = 2**30  # a number that no draw of a run reaches
 HELD = 20_000  # steps of history a launch can hold
 
@@ -62,10 +61,9 @@ class TrainState(eqx.Module):
     best_step: Int[Array, ""]
     given: dict[
         str, Array
-    ]  # what the loss is told besides: nothing, or where a window of time begins, and from what
-    tolerance: Int[Array, ""] | None = (
-        None  # the number of the one that causal weights are at, where there are any
-    )
+    ]  # extra inputs of the loss: where a window of time begins, and from what
+    weighting: Any  # the state of the recipe's weighting
+    sampler: Any  # the state of the recipe's sampler
 
 
 class Trainer:
@@ -73,49 +71,47 @@ class Trainer:
 
     def __init__(self, loss: Loss, seeds: int | None = None, stage: int = 0):
         self.loss, self.seeds, self.stage = loss, seeds, loss.recipe.stages[stage]
-        steps, self.every, self.searches = (
-            self.stage.steps,
-            self.stage.every,
-            self.stage.optimiser.searches,
-        )
-        # rounds must divide the stage, so that every launch is made of whole ones; looks must divide rounds and draws
-        self.round = (
-            1 if self.stage.optimiser.solves else math.gcd(steps, ROUND)
-        )  # a solve's steps are few and long
-        longest = LOOK if steps >= ROUND else 1
-        self.look = max(
-            n for n in range(1, longest + 1) if self.round % n == 0 and (self.every or n) % n == 0
-        )
-        if (
-            self.searches
-        ):  # the terms are known where a look begins, so the history must find them there
-            self.look = math.gcd(self.look, LOOK)
+        self.optimiser = self.stage.optimiser
+        steps, self.every = self.stage.steps, self.stage.every
+        # Rounds must divide the stage, so that every launch is made of whole ones. Looks must
+        # divide rounds, draws, and what the history holds: some optimisers know terms there alone.
+        self.round = math.gcd(steps, self.optimiser.round)
+        longest = self.optimiser.look if steps >= ROUND else 1
+        self.look = math.gcd(longest, self.round, self.every or longest)
         self.held = max(1, HELD // self.round)
-        self.unseen = (
-            type(loss)(loss.problem, dataclasses.replace(loss.recipe, sampler=Uniform()))
-            if self.searches
-            else None
-        )
-        self.optimiser: Any = self.stage.optimiser.transform(steps)
-        if self.stage.optimiser.sees == "matrices":
-            self.optimiser = self._by_layer(self.optimiser)
         self.traces = 0  # how often the launch was traced: once per stage
         self._seconds = 0.0  # of its first and last look: nearly all of it compiling
-        self._whole: Callable[[Array], Model] | None = None
-        self._layers: Callable[[Array], Any] | None = None
+        self._whole: tuple[Callable[[Array], Model], Callable[[Array], Any]] | None = None
         self._jitted: dict[str, Callable[..., Any]] = {}
+
+    @functools.cached_property
+    def unseen(self) -> Loss:
+        """The loss on points that no step is made on, as many and drawn the cheapest way."""
+        recipe = dataclasses.replace(self.loss.recipe, sampler=Uniform())
+        return type(self.loss)(self.loss.problem, recipe)
 
     # --- what happens once in a stage ----------------------------------------------------------------------------
 
     def init(
-        self, key: PRNGKeyArray, given: ExtraInputs | None = None, params: Array | None = None
+        self,
+        key: PRNGKeyArray,
+        given: ExtraInputs | None = None,
+        params: Array | None = None,
+        weighting: Any = None,
     ) -> TrainState:
-        """A fresh state, with parameters of its own or with those of `params`; with several seeds, one entry each."""
-        return self._jit(self._init)(key, given or {}, params)
+        """A fresh state; with several seeds, one entry each.
+
+        Arguments:
+            key: of the random numbers of a seed.
+            given: extra inputs of the loss.
+            params: to begin with; None: fresh ones.
+            weighting: the state to begin with; None: the weighting's own.
+        """
+        return self._jit(self._init)(key, given or {}, params, weighting)
 
     def like(self, key: PRNGKeyArray, given: ExtraInputs | None = None) -> Any:
         """Shapes and types of this stage's states."""
-        return jax.eval_shape(self._each(self._init), key, given or {}, None)
+        return jax.eval_shape(self._each(self._init), key, given or {}, None, None)
 
     def begin(self, before: TrainState) -> TrainState:
         """The first state of this stage, from the last one of the stage before."""
@@ -147,26 +143,27 @@ class Trainer:
         seconds, self._seconds = self._seconds, 0.0
         return seconds
 
-    def _init(self, key: PRNGKeyArray, given: ExtraInputs, params: Array | None) -> TrainState:
+    def _init(
+        self, key: PRNGKeyArray, given: ExtraInputs, params: Array | None, weighting: Any
+    ) -> TrainState:
         k_model, k_points = jax.random.split(key)
         model = self._build(k_model)
         model, none = model if params is None else params, jnp.zeros((), jnp.int32)
-        unknown = jnp.asarray(jnp.inf, self.loss.recipe.dtype)
-        first = None if self.loss.recipe.causal is None else none
+        recipe = self.loss.recipe
         state = TrainState(
             model,
             None,
             jax.random.key_data(k_points),
             none,
             model,
-            unknown,
+            jnp.asarray(jnp.inf, recipe.dtype),
             none,
             dict(given),
-            first,
+            recipe.weighting.init(self.loss.names) if weighting is None else weighting,
+            self.loss.learned(),
         )
-        if self.searches:
-            return self._begin(state)
-        return dataclasses.replace(state, optimiser=self.optimiser.init(model))
+        optimiser = self.optimiser.init(self._objective(state), model)
+        return dataclasses.replace(state, optimiser=optimiser)
 
     def _build(self, key: PRNGKeyArray) -> Array:
         """Fresh parameters as one vector; and how such a vector becomes a network again."""
@@ -174,61 +171,37 @@ class Trainer:
             Model.build(self.loss.problem, self.loss.recipe, key), eqx.is_array
         )
         model, unravel = ravel_pytree(arrays)
-        self._whole = lambda params: eqx.combine(unravel(params), static)
-        self._layers = ravel_pytree(matrices(arrays))[1]
+        self._whole = (
+            lambda params: eqx.combine(unravel(params), static),
+            ravel_pytree(matrices(arrays))[1],
+        )
         return model
-
-    def _by_layer(self, inner: Any) -> optax.GradientTransformation:
-        """A transformation of matrices as one of the vector that they make."""
-
-        def split(vector: Any) -> Any:
-            self._known()
-            assert self._layers is not None
-            return self._layers(vector)
-
-        def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-            updates, state = inner.update(split(updates), state, split(params))
-            return ravel_pytree(updates)[0], state
-
-        return optax.GradientTransformation(lambda params: inner.init(split(params)), update)
 
     def _begin(self, before: TrainState) -> TrainState:
         start = before.best
-        places = self._draw(before.key, self.stage.start)
-        if self.searches:
-            # the first look finds out how good the start is: another program for that would have to be compiled
-            total = jnp.asarray(jnp.inf, start.dtype)
-            optimiser = self.optimiser.init(start, *self._first(start, places, before.given))
-        else:
-            total, optimiser = (
-                self._value(start, places, before.given)[0],
-                self.optimiser.init(start),
-            )
+        objective = self._objective(before)
+        # on other points the first look finds out how good the start is: no program for that alone
+        total = self.optimiser.judged(
+            lambda: self._total(objective, start), lambda: jnp.asarray(jnp.inf, start.dtype)
+        )
+        optimiser = self.optimiser.init(objective, start)
         # two copies, because a launch takes over the memory of its argument
         copy = jnp.copy(start)
         return dataclasses.replace(
             before, model=jnp.copy(start), optimiser=optimiser, best=copy, best_loss=total
         )
 
-    def _first(self, start: Array, places: Any, given: ExtraInputs) -> tuple[Array, Array]:
-        """The loss and its gradient where a stage begins, as far as they are of use: every program takes its time to compile."""
-        if self.stage.optimiser.sees == "layers":
-            return jnp.asarray(jnp.inf, start.dtype), jnp.zeros_like(start)
-        if self.stage.optimiser.solves:
-            return self._value(start, places, given)[0], jnp.zeros_like(start)
-        (value, _), gradient = jax.value_and_grad(self._value, has_aux=True)(start, places, given)
-        return value, gradient
-
     def _close(self, state: TrainState) -> TrainState:
-        if self.searches:
-            return self._compared(state, state, self._on_unseen(state.model, state))
-        places = self._draw(state.key, self.stage.end - 1)
-        return self._compared(state, state, self._value(state.model, places, state.given)[0])
+        last = dataclasses.replace(state, step=jnp.asarray(self.stage.end - 1, state.step.dtype))
+        total = self.optimiser.judged(
+            lambda: self._total(self._objective(last), state.model),
+            lambda: self._on_unseen(state.model, state),
+        )
+        return self._compared(state, state, total)
 
     def _compared(self, state: TrainState, seen: TrainState, total: Array) -> TrainState:
         """`state` with the best parameters so far, where those of `seen` have a loss of `total`; NaN is not better."""
-        # while causal weights hold late times back, a flat function has the lowest loss of all: then the latest are the best
-        better = total < (state.best_loss if state.tolerance is None else jnp.inf)
+        better = self.loss.recipe.weighting.better(total, state.best_loss)
         return dataclasses.replace(
             state,
             best=jnp.where(better, seen.model, state.best),
@@ -238,109 +211,103 @@ class Trainer:
 
     def model(self, params: Float[Array, " parameters"]) -> Model:
         """Parameters as they stand in a state, made a network again."""
-        self._known()
-        assert self._whole is not None
-        return self._whole(params)
+        return self._known()[0](params)
 
-    def _known(self) -> None:
+    def layers(self, params: Float[Array, " parameters"]) -> Any:
+        """The same as a tree of matrices and vectors."""
+        return self._known()[1](params)
+
+    def _known(self) -> tuple[Callable[[Array], Model], Callable[[Array], Any]]:
         """How parameters become a network: a run that is resumed builds nothing itself."""
         if self._whole is None:
             jax.eval_shape(self._build, jax.random.key(0))
+        assert self._whole is not None  # building says so
+        return self._whole
 
     # --- the compiled part -------------------------------------------------------------------------------------
 
-    def _value(self, params: Any, places: Any, given: ExtraInputs) -> tuple[Array, Array]:
-        with rounded(self.loss.recipe.precision):
-            terms = self.loss(self.model(params), places, given)
-        return self.loss.total(terms), terms
+    def objective(
+        self, places: Any, given: ExtraInputs | None = None, weighting: Any = None
+    ) -> Objective:
+        """The loss on some places, as an optimiser sees it."""
+        return Objective(self.loss, self.model, self.layers, places, given or {}, weighting)
 
-    def _followed(
-        self, params: Any, places: Any, given: ExtraInputs, tolerance: Array | None
-    ) -> tuple[Array, tuple[Array, Any]]:
-        """What a gradient is taken of; with the step's terms and total, and the tolerance of the next one."""
-        causal = self.loss.recipe.causal
-        if causal is None or tolerance is None:
-            total, terms = self._value(params, places, given)
-            return total, (jnp.append(terms, total), None)
-        size = jnp.asarray(causal.tolerances, self.loss.recipe.dtype)[tolerance]
-        with rounded(self.loss.recipe.precision):
-            terms, weighed, least = self.loss.causal(self.model(params), places, given, size)
-        record = jnp.append(terms, self.loss.total(terms))
-        return self.loss.total(weighed), (record, causal.advanced(tolerance, least))
+    def _objective(self, state: TrainState, places: Any = None) -> Objective:
+        """The same for a state, on some places or on those of its step."""
+        places = self._draw(state, state.step) if places is None else places
+        return self.objective(places, state.given, state.weighting)
 
-    def _draw(self, key: Array, step: Any) -> Any:
-        """The points of a step."""
+    def _total(self, objective: Objective, params: Array) -> Array:
+        """The unweighted loss."""
+        return objective.evaluated(params, objective.weighting)[1][0][-1]
+
+    def _number(self, step: Any) -> Array:
+        """The number of a step's draw."""
         number = (step - self.stage.start) // self.every if self.every else 0
-        return self.loss.draw(
-            jax.random.wrap_key_data(key), jnp.asarray(self.stage.draw + number, jnp.int32)
-        )
+        return jnp.asarray(self.stage.draw + number, jnp.int32)
+
+    def _draw(self, state: TrainState, step: Any) -> Any:
+        """The points of a step."""
+        key = jax.random.wrap_key_data(state.key)
+        return self.loss.draw(key, self._number(step), state.sampler)
+
+    def _drawn(self, state: TrainState) -> tuple[TrainState, Any]:
+        """The points of the state's step, from what the sampler learns where they are new."""
+        if self.every and state.sampler is not None:
+            key, step = jax.random.wrap_key_data(state.key), state.step
+
+            def learned() -> Any:
+                model, (place, *_) = self.model(state.model), self._draw(state, step - 1)
+                after = self.loss.sampler.learn(
+                    state.sampler,
+                    key,
+                    self._number(step),
+                    place,
+                    lambda place: self.loss.squares(model, place, state.given),
+                )
+                name = type(self.loss.sampler).__name__
+                return with_types_of(state.sampler, after, f"sampler: {name}")
+
+            new = (step > self.stage.start) & ((step - self.stage.start) % self.every == 0)
+            sampler = lax.cond(new, learned, lambda: state.sampler)
+            state = dataclasses.replace(state, sampler=sampler)
+        return state, self._draw(state, state.step)
 
     def _on_unseen(self, params: Any, state: TrainState) -> Array:
         """The loss on points that no step of this stage is made on."""
-        assert self.unseen is not None  # only a stage that searches asks
         number = jnp.asarray(UNSEEN + self.stage.number, jnp.int32)
-        return self._value(
-            params, self.unseen.draw(jax.random.wrap_key_data(state.key), number), state.given
-        )[0]
+        places = self.unseen.draw(jax.random.wrap_key_data(state.key), number)
+        return self._objective(state, places)(params)
 
     def _look(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
         """Some steps on one draw of points; returns every step's terms and total."""
-        after, record = (self._searched if self.searches else self._stepped)(state, places)
-        after = dataclasses.replace(after, step=state.step + self.look)
+        params, optimiser, weighting, record = self.optimiser.run(
+            self._objective(state, places),
+            state.model,
+            state.optimiser,
+            state.weighting,
+            self.look,
+        )
+        after = dataclasses.replace(
+            state,
+            model=params,
+            optimiser=optimiser,
+            weighting=weighting,
+            step=state.step + self.look,
+        )
         # the first loss of a look belongs to the parameters it began with
-        total = self._on_unseen(state.model, state) if self.searches else record[0, -1]
+        total = self.optimiser.judged(
+            lambda: record[0, -1], lambda: self._on_unseen(state.model, state)
+        )
         return self._compared(after, state, total), record
-
-    def _stepped(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
-        """Steps along one gradient each."""
-
-        def step(carry, _):
-            params, optimiser, tolerance = carry
-            gradient, (record, tolerance) = jax.grad(self._followed, has_aux=True)(
-                params, places, state.given, tolerance
-            )
-            updates, optimiser = self.optimiser.update(gradient, optimiser, params)
-            params = params + updates.astype(params.dtype)
-            return (params, optimiser, tolerance), record
-
-        first = (state.model, state.optimiser, state.tolerance)
-        (params, optimiser, tolerance), record = lax.scan(step, first, None, length=self.look)
-        return dataclasses.replace(
-            state, model=params, optimiser=optimiser, tolerance=tolerance
-        ), record
-
-    def _searched(self, state: TrainState, places: Any) -> tuple[TrainState, Array]:
-        """Steps of an optimiser that evaluates the loss itself. It knows the total where it is, but not the terms: those are
-        evaluated once, where the look begins, and stand for all of it."""
-        first, terms = self._value(state.model, places, state.given)
-
-        def objective(at: Array) -> Array:
-            return self._value(at, places, state.given)[0]
-
-        kind = {"layers": Layers, "residuals": Residuals}.get(self.stage.optimiser.sees)
-        asked = kind(self.loss, objective, self.model, places, state.given) if kind else objective
-
-        def step(carry, _):
-            params, optimiser = carry
-            total = optimiser.value.astype(params.dtype)
-            return self.optimiser.update(params, optimiser, asked), total
-
-        (params, optimiser), totals = lax.scan(
-            step, (state.model, state.optimiser), None, length=self.look
-        )
-        totals = totals.at[0].set(first)
-        record = jnp.concatenate(
-            [jnp.broadcast_to(terms, (self.look, len(terms))), totals[:, None]], 1
-        )
-        return dataclasses.replace(state, model=params, optimiser=optimiser), record
 
     def _round(self, state: TrainState) -> tuple[TrainState, Array]:
         """Look after look, on one draw of points for all of them or on one for each."""
         once = self.every is None or self.every % self.round == 0
-        kept = self._draw(state.key, state.step) if once else None
+        state, kept = self._drawn(state) if once else (state, None)
 
         def look(state, _):
-            return self._look(state, kept if once else self._draw(state.key, state.step))
+            return self._look(*((state, kept) if once else self._drawn(state)))
 
         state, record = lax.scan(look, state, None, length=self.round // self.look)
         return state, record.reshape(self.round, -1)
@@ -361,22 +328,20 @@ class Trainer:
     def predicted_bytes(self) -> int:
         """What a step will need, before anything is compiled: the results of all its products and their cotangents."""
 
-        # the same numbers of points, drawn the cheapest way
-        loss = type(self.loss)(
-            self.loss.problem, dataclasses.replace(self.loss.recipe, sampler=Uniform())
-        )
+        loss = self.unseen  # the same numbers of points, drawn the cheapest way
 
-        def forward(params: Any, key: Array) -> Array:
-            first = jnp.zeros((), jnp.int32)
-            return self._followed(
-                params, loss.draw(key, first), {}, None if loss.recipe.causal is None else first
-            )[0]
+        def forward(params: Any, key: Array, weighting: Any) -> Array:
+            places = loss.draw(key, jnp.zeros((), jnp.int32))
+            objective = Objective(loss, self.model, self.layers, places, {})
+            return objective.evaluated(params, weighting)[0]
 
         key = jax.random.key(0)
         # not those of a whole state, for which points are drawn: Gauss's rule takes seconds for many
         params = jax.eval_shape(self._build, key)
         # values that a residual without a lattice does not use are in the program as written, not in the compiled one
-        used, _ = partial_eval.dce_jaxpr(jax.make_jaxpr(forward)(params, key).jaxpr, [True])
+        weighting = jax.eval_shape(lambda: loss.recipe.weighting.init(loss.names))
+        jaxpr = jax.make_jaxpr(forward)(params, key, weighting).jaxpr
+        used, _ = partial_eval.dce_jaxpr(jaxpr, [True])
         # what a face is compared with, and the difference, which a residual's own lattice is fused with
         faces = jax.eval_shape(lambda key: loss.draw(key, jnp.zeros((), jnp.int32)), key)[1:]
         beside = (
@@ -394,11 +359,9 @@ class Trainer:
         return Compiled(program, time.perf_counter() - started, program_bytes(program))
 
     def _options(self) -> Options:
-        if self.stage.optimiser.solves:
+        if self.round == self.optimiser.round == 1:  # a few long steps
             return options_for_few_runs()
-        model = jax.eval_shape(
-            lambda key: self.model(self._init(key, {}, None).model), jax.random.key(0)
-        )
+        model = jax.eval_shape(lambda key: self.model(self._build(key)), jax.random.key(0))
         return options_for_training(model.network.body.out.weight.shape[-1])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...core import InputError, one_of
-from ...domain import GaussLegendre, Sampler, Uniform
+from ...domain import AbstractSampler, GaussLegendre, Uniform
 from ...equations import Problem
 from ...networks import NETWORKS, PINN, SPINN
 from ...recipe import BFGS, Adam, Recipe, Solve
@@ -186,7 +186,7 @@ def quasi_newton(
     adam: int,
     bfgs: int,
     *,
-    sampler: Sampler | None = None,
+    sampler: AbstractSampler | None = None,
     emphasis: float = 1.0,
     weights: Mapping[str, float] | None = None,
 ) -> Recipe:

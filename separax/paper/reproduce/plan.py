@@ -16,7 +16,8 @@ from ...networks import NETWORKS, SPINN
 from ...recipe import LBFGS, Adam, Causal, Recipe
 from ..catalogue import CATALOGUE
 
-CAUSAL = "causal-pinn"  # the paper's name for pinn-mod with causal weights; run only if it is asked for (see the notice in `causal`)
+# the paper's name for pinn-mod with causal weights; run only if asked for: see the notice in `Causal`
+CAUSAL = "causal-pinn"
 RANKED = ("spinn", "spinn-mod")  # the networks of a study of ranks
 BASELINES = ("timed", "smallest", "all")
 BASELINE_SEEDS = 3
@@ -61,7 +62,7 @@ class Job:
             assert isinstance(recipe.optimiser, Adam)
             changes["optimiser"] = [recipe.optimiser, LBFGS(LBFGS_STEPS)]
         if self.network == CAUSAL:
-            changes["causal"] = Causal()
+            changes["weighting"] = Causal()
         return problem, dataclasses.replace(recipe, **changes)  # pyright: ignore[reportArgumentType]
 
 

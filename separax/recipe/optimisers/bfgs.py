@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float
 
 from ...core import check_fits, finite, whole
-from .base import Parameters, Scalar, Search
+from .base import AbstractMinimiser, Objective, Parameters
 
 
-@dataclass(frozen=True)
-class BFGS:
+class BFGS(AbstractMinimiser):
     """Self-scaled BFGS with a zoom line search (optax's): for networks of up to some ten thousand parameters, and high accuracy.
 
         optimiser=[sx.Adam(5e-3, "cosine", steps=2_000), sx.BFGS(3_000)], precision="float64"
@@ -36,22 +34,75 @@ class BFGS:
     slack: float = 1e-3
     scaled: bool = True
 
-    searches: ClassVar[bool] = True
-    solves: ClassVar[bool] = False
-    sees: ClassVar[str] = "vector"
-
     def __post_init__(self):
         if self.steps is not None:
             object.__setattr__(self, "steps", whole("BFGS: steps", self.steps))
         object.__setattr__(self, "tries", whole("BFGS: tries", self.tries))
         finite("BFGS: slack", self.slack, positive=True)
 
-    def transform(self, steps: int) -> Search:
-        """The same for any number of steps."""
-        line = optax.scale_by_zoom_linesearch(
+    def _line(self) -> Any:
+        return optax.scale_by_zoom_linesearch(
             self.tries, approx_dec_rtol=self.slack, initial_guess_strategy="one"
         )
-        return Search(lambda *at: _init(line, *at), lambda *at: _update(line, self.scaled, *at))
+
+    def init(self, objective: Objective, params: Parameters) -> BFGSState:
+        wide, number = jnp.float64, params.shape[0]
+        check_fits(
+            f"BFGS: the matrix of {number:,} × {number:,} parameters",
+            3 * 8 * number**2,
+            "use a smaller network, or sx.LBFGS",
+        )
+        value, gradient = jax.value_and_grad(objective)(params)
+        true = jnp.ones((), bool)
+        return BFGSState(
+            self._line().init(params.astype(wide)),
+            jnp.eye(number, dtype=wide),
+            value.astype(wide),
+            gradient.astype(wide),
+            true,
+            ~true,
+        )
+
+    def step(
+        self, objective: Objective, params: Parameters, state: BFGSState
+    ) -> tuple[Parameters, BFGSState]:
+        start = params.astype(jnp.float64)
+
+        def wide(at: Array) -> Array:
+            return objective(at.astype(params.dtype)).astype(jnp.float64)
+
+        gradient = jnp.where(
+            state.done, 0.0, state.gradient
+        )  # with nothing to go along, a search ends at its first try
+        newton = -(state.inverse @ gradient)
+        # steepest descent knows no length: begin with a step of one at most
+        direction = jnp.where(
+            state.fresh, newton / jnp.maximum(jnp.linalg.norm(newton), 1.0), newton
+        )
+        step, after = self._line().update(
+            direction, state.line, start, value=state.value, grad=gradient, value_fn=wide
+        )
+        moved = (start + step).astype(params.dtype)
+        found = (after.info.decrease_error <= 0.0) & jnp.any(moved != params)
+        found = (found | (after.value < state.value)) & jnp.isfinite(after.value)
+        length = jnp.linalg.norm(step) / jnp.maximum(jnp.linalg.norm(newton), 1e-300)
+        expected = -length * (
+            step @ gradient
+        )  # the curvature along the step, by the estimate so far
+        inverse, known = _improved(
+            state, step, after.grad - gradient, expected if self.scaled else None
+        )
+        number = params.shape[0]
+        return jnp.where(found, moved, params), BFGSState(
+            after,
+            jnp.where(
+                found, inverse, jnp.eye(number, dtype=inverse.dtype)
+            ),  # what led nowhere is forgotten
+            jnp.where(found, after.value, state.value),
+            jnp.where(found, after.grad, state.gradient),
+            jnp.where(found, state.fresh & ~known, True),
+            state.done | (state.fresh & ~found),
+        )
 
 
 class BFGSState(NamedTuple):
@@ -61,64 +112,6 @@ class BFGSState(NamedTuple):
     gradient: Float[Array, " parameters"]
     fresh: Bool[Array, ""]  # the estimate is still the identity
     done: Bool[Array, ""]  # not even steepest descent leads anywhere
-
-
-def _init(line: Any, params: Parameters, value: Scalar, gradient: Parameters) -> BFGSState:
-    wide, number = jnp.float64, params.shape[0]
-    check_fits(
-        f"BFGS: the matrix of {number:,} × {number:,} parameters",
-        3 * 8 * number**2,
-        "use a smaller network, or sx.LBFGS",
-    )
-    true = jnp.ones((), bool)
-    return BFGSState(
-        line.init(params.astype(wide)),
-        jnp.eye(number, dtype=wide),
-        value.astype(wide),
-        gradient.astype(wide),
-        true,
-        ~true,
-    )
-
-
-def _update(
-    line: Any,
-    scaled: bool,
-    params: Parameters,
-    state: BFGSState,
-    function: Callable[[Parameters], Scalar],
-) -> tuple[Parameters, BFGSState]:
-    start = params.astype(jnp.float64)
-
-    def wide(at: Array) -> Array:
-        return function(at.astype(params.dtype)).astype(jnp.float64)
-
-    gradient = jnp.where(
-        state.done, 0.0, state.gradient
-    )  # with nothing to go along, a search ends at its first try
-    newton = -(state.inverse @ gradient)
-    # steepest descent knows no length: begin with a step of one at most
-    direction = jnp.where(state.fresh, newton / jnp.maximum(jnp.linalg.norm(newton), 1.0), newton)
-    step, after = line.update(
-        direction, state.line, start, value=state.value, grad=gradient, value_fn=wide
-    )
-    moved = (start + step).astype(params.dtype)
-    found = (after.info.decrease_error <= 0.0) & jnp.any(moved != params)
-    found = (found | (after.value < state.value)) & jnp.isfinite(after.value)
-    length = jnp.linalg.norm(step) / jnp.maximum(jnp.linalg.norm(newton), 1e-300)
-    expected = -length * (step @ gradient)  # the curvature along the step, by the estimate so far
-    inverse, known = _improved(state, step, after.grad - gradient, expected if scaled else None)
-    number = params.shape[0]
-    return jnp.where(found, moved, params), BFGSState(
-        after,
-        jnp.where(
-            found, inverse, jnp.eye(number, dtype=inverse.dtype)
-        ),  # what led nowhere is forgotten
-        jnp.where(found, after.value, state.value),
-        jnp.where(found, after.grad, state.gradient),
-        jnp.where(found, state.fresh & ~known, True),
-        state.done | (state.fresh & ~found),
-    )
 
 
 def _improved(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from .base import Parameters, Scalar
+from ...core import InputError
+from ...equations import Problem
+from .base import AbstractMinimiser, Objective, Parameters, Scalar
+
+if TYPE_CHECKING:
+    from ..recipe import Recipe
 
 FIRST = 1e-3  # damping to begin with, as a part of the matrix' diagonal
 LITTLE = 1e-3  # of the loss: a step that brings less brings next to nothing
@@ -39,6 +45,38 @@ class Damped(NamedTuple):
     def first(cls, value: Scalar, damping: float) -> Damped:
         none = jnp.zeros((), jnp.int32)
         return cls(value, jnp.asarray(damping, value.dtype), none, none, jnp.zeros((), bool))
+
+
+class AbstractDamped(AbstractMinimiser):
+    """A few long steps in float64, each of a damped linear problem, until nothing is gained."""
+
+    look: ClassVar[int] = 1
+    round: ClassVar[int] = 1
+
+    def check(self, recipe: Recipe, problem: Problem | None) -> None:
+        if recipe.precision != "float64":
+            raise InputError(
+                f"optimiser: {type(self).__name__} works in float64, got"
+                f" precision={recipe.precision!r}: write precision='float64'"
+            )
+
+    def exhausts(self, network: Any) -> bool:
+        return network.depth == 0
+
+    @abc.abstractmethod
+    def improved(
+        self, objective: Objective, params: Parameters, state: Damped
+    ) -> tuple[Parameters, Damped]:
+        """A step, where there is still something to be gained."""
+
+    def step(
+        self, objective: Objective, params: Parameters, state: Damped
+    ) -> tuple[Parameters, Damped]:
+        return lax.cond(
+            state.done,
+            lambda: (params, state),
+            lambda: self.improved(objective, params, state),
+        )
 
 
 def lowered(

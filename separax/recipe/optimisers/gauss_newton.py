@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array
 
 from ...core import check_fits, whole
-from .base import Linearised, Parameters, Scalar, Search
-from .damping import FIRST, Damped, Rule, by_cholesky, by_conjugate_gradients, lowered
+from .base import Objective, Parameters
+from .damping import (
+    FIRST,
+    AbstractDamped,
+    Damped,
+    Rule,
+    by_cholesky,
+    by_conjugate_gradients,
+    lowered,
+)
 
 COPIES = 6  # of the matrix, at most, at one time
 TINY = 1e-300
@@ -19,8 +23,7 @@ TINY = 1e-300
 SMOOTH = Rule(4.0, lambda share, tries: jnp.maximum(1 / 3, 1 - (2 * share - 1) ** 3), stale=20)
 
 
-@dataclass(frozen=True)
-class GaussNewton:
+class GaussNewton(AbstractDamped):
     """Gauss-Newton steps with Levenberg-Marquardt damping over all weights, hidden layers and unknown coefficients too.
 
         optimiser=[sx.Adam(5e-3, "cosine", steps=1_000), sx.GaussNewton(100)], precision="float64"
@@ -46,10 +49,6 @@ class GaussNewton:
     iterations: int = 200
     tries: int = 16
 
-    searches: ClassVar[bool] = True
-    solves: ClassVar[bool] = True
-    sees: ClassVar[str] = "residuals"
-
     def __post_init__(self):
         if self.steps is not None:
             object.__setattr__(self, "steps", whole("GaussNewton: steps", self.steps))
@@ -57,11 +56,7 @@ class GaussNewton:
         object.__setattr__(self, "iterations", whole("GaussNewton: iterations", self.iterations))
         object.__setattr__(self, "tries", whole("GaussNewton: tries", self.tries))
 
-    def transform(self, steps: int) -> Search:
-        """The same for any number of steps."""
-        return Search(self._init, self._update)
-
-    def _init(self, params: Parameters, value: Scalar, gradient: Parameters) -> Damped:
+    def init(self, objective: Objective, params: Parameters) -> Damped:
         number = len(params)
         if number <= self.most:
             check_fits(
@@ -69,24 +64,18 @@ class GaussNewton:
                 COPIES * 8 * number**2,
                 "use a smaller network, or most=0 for conjugate gradients",
             )
-        return Damped.first(value, FIRST)
+        return Damped.first(objective(params), FIRST)
 
-    def _update(
-        self, params: Parameters, state: Damped, objective: Linearised
+    def improved(
+        self, objective: Objective, params: Parameters, state: Damped
     ) -> tuple[Parameters, Damped]:
-        return lax.cond(
-            state.done, lambda: (params, state), lambda: self._step(params, state, objective)
-        )
-
-    def _step(
-        self, params: Parameters, state: Damped, objective: Linearised
-    ) -> tuple[Parameters, Damped]:
-        if objective.separable and len(params) <= self.most:
-            normal = objective.normal(params)
+        residuals = objective.residuals
+        if residuals.separable and len(params) <= self.most:
+            normal = residuals.normal(params)
             diagonal, solved = jnp.diag(normal.matrix), by_cholesky(normal.matrix, normal.gradient)
         else:
             diagonal, solved = by_conjugate_gradients(
-                lambda step: objective.left(params + step), params, state.number, self.iterations
+                lambda step: residuals.left(params + step), params, state.number, self.iterations
             )
         # Damping is in proportion to the loss, so that where that goes to zero, convergence is quadratic; and the same for all weights:
         # a weight that hardly matters now, as those of a factor that the others have made small, is not free to go anywhere.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import optax
 
 from ...core import InputError, finite, one_of, whole
+from ...equations import Problem
+from .base import AbstractGradientOptimiser, Layers
+
+if TYPE_CHECKING:
+    from ..recipe import Recipe
 
 SCHEDULES = ("constant", "cosine", "exponential")
 
 
-@dataclass(frozen=True)
-class Rated:
+class AbstractScheduled(AbstractGradientOptimiser):
     """An optimiser whose steps have a rate."""
 
     rate: float = 1e-3
@@ -37,7 +40,12 @@ class Rated:
                 " optax.warmup_constant_schedule"
             )
 
+    def check(self, recipe: Recipe, problem: Problem | None) -> None:
+        if self.steps is not None:
+            self.rates(self.steps)
+
     def rates(self, steps: int) -> optax.Schedule:
+        """The rate as a function of the step, in a run of `steps` steps."""
         if callable(self.schedule):
             return self.schedule
         if self.warmup >= steps:
@@ -56,13 +64,15 @@ class Rated:
             [optax.linear_schedule(0.0, self.rate, self.warmup), after], [self.warmup]
         )
 
-    def rate_in(self, steps: int) -> float | optax.Schedule:
-        """The rate in a run of `steps` steps: a number where it never changes, which needs no counter."""
-        return self.rate if self.schedule == "constant" and not self.warmup else self.rates(steps)
+    def rate_now(self) -> float | optax.Schedule:
+        """The rate: a number where it never changes, which needs no counter."""
+        if self.schedule == "constant" and not self.warmup:
+            return self.rate
+        assert self.steps is not None  # never while it is at work
+        return self.rates(self.steps)
 
 
-@dataclass(frozen=True)
-class Adam(Rated):
+class Adam(AbstractScheduled):
     """Adam.
 
     Arguments:
@@ -74,10 +84,6 @@ class Adam(Rated):
         steps: how many, over which a schedule runs; None takes the recipe's.
     """
 
-    searches: ClassVar[bool] = False
-    solves: ClassVar[bool] = False
-    sees: ClassVar[str] = "vector"
-
-    def transform(self, steps: int) -> optax.GradientTransformation:
-        """The optax transformation for a run of `steps` steps."""
-        return optax.adam(self.rate_in(steps))
+    def transformation(self, layers: Layers) -> optax.GradientTransformation:
+        # one vector: each weight's step is its own, so one kernel serves all layers
+        return optax.adam(self.rate_now())

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float
 
 from ...core import finite, whole
-from .base import Parameters, Scalar, Search
+from .base import AbstractMinimiser, Objective, Parameters
 
 
-@dataclass(frozen=True)
-class LBFGS:
+class LBFGS(AbstractMinimiser):
     """L-BFGS with a zoom line search (optax's): for the last digits, from where Adam arrived.
 
         optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]
@@ -41,10 +39,6 @@ class LBFGS:
     tries: int = 20
     slack: float = 1e-3
 
-    searches: ClassVar[bool] = True
-    solves: ClassVar[bool] = False
-    sees: ClassVar[str] = "vector"
-
     def __post_init__(self):
         if self.steps is not None:
             object.__setattr__(self, "steps", whole("LBFGS: steps", self.steps))
@@ -52,13 +46,56 @@ class LBFGS:
         object.__setattr__(self, "tries", whole("LBFGS: tries", self.tries))
         finite("LBFGS: slack", self.slack, positive=True)
 
-    def transform(self, steps: int) -> Search:
-        """The same for any number of steps."""
+    def _transformation(self) -> Any:
         line = optax.scale_by_zoom_linesearch(
             self.tries, approx_dec_rtol=self.slack, initial_guess_strategy="one"
         )
-        inner = optax.lbfgs(memory_size=self.memory, linesearch=line)
-        return Search(lambda *at: _init(inner, *at), lambda *at: _update(inner, *at))
+        return optax.lbfgs(memory_size=self.memory, linesearch=line)
+
+    # All of it is float64 whatever the network is, because it works with small differences: of
+    # losses that hardly change, and of gradients. The vectors are short beside a lattice, so that
+    # costs nothing. Parameters are rounded to the network's precision before the loss sees them, so
+    # the loss found on a line is the loss of the parameters it leads to.
+
+    def init(self, objective: Objective, params: Parameters) -> LBFGSState:
+        wide = jnp.float64
+        value, gradient = jax.value_and_grad(objective)(params)
+        return LBFGSState(
+            self._transformation().init(params.astype(wide)),
+            value.astype(wide),
+            gradient.astype(wide),
+            jnp.zeros((), bool),
+        )
+
+    def step(
+        self, objective: Objective, params: Parameters, state: LBFGSState
+    ) -> tuple[Parameters, LBFGSState]:
+        start = params.astype(jnp.float64)
+
+        def wide(at: Array) -> Array:
+            return objective(at.astype(params.dtype)).astype(jnp.float64)
+
+        gradient = jnp.where(
+            state.done, 0.0, state.gradient
+        )  # with nothing to go along, a search ends at its first try
+        updates, after = self._transformation().update(
+            gradient, state.inner, start, value=state.value, grad=gradient, value_fn=wide
+        )
+        memory, sign, line = after
+        moved = (start + updates).astype(params.dtype)
+        found = (line.info.decrease_error <= 0.0) & jnp.any(moved != params)
+        found = (found | (line.value < state.value)) & jnp.isfinite(line.value)
+        steepest = memory.count == 1  # nothing was remembered
+        kept = memory._replace(  # pairs of no weight are pairs forgotten
+            count=jnp.where(found, memory.count, 0),
+            weights_memory=jnp.where(found, memory.weights_memory, 0.0),
+        )
+        return jnp.where(found, moved, params), LBFGSState(
+            (kept, sign, line),
+            jnp.where(found, line.value, state.value),
+            jnp.where(found, line.grad, state.gradient),
+            state.done | (steepest & ~found),
+        )
 
 
 class LBFGSState(NamedTuple):
@@ -66,49 +103,3 @@ class LBFGSState(NamedTuple):
     value: Float[Array, ""]  # the loss at the parameters and
     gradient: Float[Array, " parameters"]  # its gradient: a line search ends with both
     done: Bool[Array, ""]  # not even steepest descent leads anywhere
-
-
-# All of it is float64 whatever the network is, because what it works with are small differences: of losses that hardly
-# change, and of gradients. The vectors are short beside a lattice, so that costs nothing. Parameters are rounded to the
-# network's precision before the loss sees them, so the loss found on a line is the loss of the parameters it leads to.
-
-
-def _init(inner: Any, params: Parameters, value: Scalar, gradient: Parameters) -> LBFGSState:
-    wide = jnp.float64
-    return LBFGSState(
-        inner.init(params.astype(wide)),
-        value.astype(wide),
-        gradient.astype(wide),
-        jnp.zeros((), bool),
-    )
-
-
-def _update(
-    inner: Any, params: Parameters, state: LBFGSState, function: Callable[[Parameters], Scalar]
-) -> tuple[Parameters, LBFGSState]:
-    start = params.astype(jnp.float64)
-
-    def wide(at: Array) -> Array:
-        return function(at.astype(params.dtype)).astype(jnp.float64)
-
-    gradient = jnp.where(
-        state.done, 0.0, state.gradient
-    )  # with nothing to go along, a search ends at its first try
-    updates, after = inner.update(
-        gradient, state.inner, start, value=state.value, grad=gradient, value_fn=wide
-    )
-    memory, sign, line = after
-    moved = (start + updates).astype(params.dtype)
-    found = (line.info.decrease_error <= 0.0) & jnp.any(moved != params)
-    found = (found | (line.value < state.value)) & jnp.isfinite(line.value)
-    steepest = memory.count == 1  # nothing was remembered
-    kept = memory._replace(  # pairs of no weight are pairs forgotten
-        count=jnp.where(found, memory.count, 0),
-        weights_memory=jnp.where(found, memory.weights_memory, 0.0),
-    )
-    return jnp.where(found, moved, params), LBFGSState(
-        (kept, sign, line),
-        jnp.where(found, line.value, state.value),
-        jnp.where(found, line.grad, state.gradient),
-        state.done | (steepest & ~found),
-    )

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from ...core import check_fits, whole
-from .base import Objective, Parameters, Scalar, Search
-from .damping import FIRST, Damped, Rule, by_cholesky, by_conjugate_gradients, lowered
+from ...core import InputError, check_fits, whole
+from ...equations import Problem
+from ...networks import SPINN
+from .base import Objective, Parameters
+from .damping import (
+    FIRST,
+    AbstractDamped,
+    Damped,
+    Rule,
+    by_cholesky,
+    by_conjugate_gradients,
+    lowered,
+)
+
+if TYPE_CHECKING:
+    from ..recipe import Recipe
 
 TENFOLD = Rule(
     10.0,
@@ -24,8 +36,7 @@ TENFOLD = Rule(
 SIZES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the factors a solve may begin with
 
 
-@dataclass(frozen=True)
-class Solve:
+class Solve(AbstractDamped):
     """Solves for the output layers of a separable network, the hidden layers staying what they are.
 
         recipe = sx.Recipe(sx.SPINN(rank=6, depth=0, functions=24), 32, optimiser=sx.Solve(), sampler=sx.GaussLegendre(), precision="float64")
@@ -52,10 +63,6 @@ class Solve:
     most: int = 15_000
     iterations: int = 100
 
-    searches: ClassVar[bool] = True
-    solves: ClassVar[bool] = True
-    sees: ClassVar[str] = "layers"
-
     def __post_init__(self):
         if self.steps is not None:
             object.__setattr__(self, "steps", whole("Solve: steps", self.steps))
@@ -64,38 +71,69 @@ class Solve:
         object.__setattr__(self, "most", whole("Solve: most", self.most, 0))
         object.__setattr__(self, "iterations", whole("Solve: iterations", self.iterations))
 
-    def transform(self, steps: int) -> Search:
-        """The same for any number of steps."""
-        return Search(_init, self._update)
+    def check(self, recipe: Recipe, problem: Problem | None) -> None:
+        network = recipe.network
+        if not isinstance(network, SPINN):
+            raise InputError(
+                f"optimiser: Solve needs a separable network, got {network!r}:"
+                " write network=sx.SPINN(…)"
+            )
+        super().check(recipe, problem)
+        if problem is None:
+            return
+        numbers = dict(network.functions)
+        for axis, points in recipe.counts(problem.box).items():
+            functions = numbers.get(axis, numbers.get(None, 0))
+            # residuals would vanish at the points and nowhere else
+            if axis not in problem.periodic and functions >= points:
+                raise InputError(
+                    f"points: {points} along {axis} cannot tell {functions} polynomials apart: use"
+                    f" more than there are functions, e.g. points={functions + functions // 3}, or"
+                    " fewer functions"
+                )
+        if any(term.condition.jump for term in problem.terms):
+            raise InputError(
+                "optimiser: Solve cannot join two faces: build a Periodic condition in"
+                " (hard=True), or use sx.BFGS"
+            )
 
-    def _update(
-        self, params: Parameters, state: Damped, objective: Objective
-    ) -> tuple[Parameters, Damped]:
-        return lax.cond(
-            state.done, lambda: (params, state), lambda: self._step(params, state, objective)
+    def numbers(self, objective: Objective) -> float:
+        assert self.steps is not None  # never while it is at work
+        return objective.rows * sum(objective.output_layers.sizes) * self.steps
+
+    @property
+    def if_diverged(self) -> str:
+        return (
+            "A root or a logarithm of a field that is negative at the start? Write the equation for"
+            " another field, like log u, or train a network, sx.solve(problem, sx.Recipe())"
         )
 
-    def _step(
-        self, params: Parameters, state: Damped, objective: Objective
+    def init(self, objective: Objective, params: Parameters) -> Damped:
+        # its first step finds out how good the start is: another program would be compiled for it
+        return Damped.first(jnp.asarray(jnp.inf, params.dtype), 1e-8)
+
+    def improved(
+        self, objective: Objective, params: Parameters, state: Damped
     ) -> tuple[Parameters, Damped]:
+        layers = objective.output_layers
         params, value = lax.cond(
-            state.number == 0, lambda: _sized(params, objective), lambda: (params, state.value)
+            state.number == 0,
+            lambda: _sized(params, objective),
+            lambda: (params, state.value),
         )
-        phases = len(objective.phases)
+        phases = len(layers.phases)
         first = max(
             self.sweeps * phases, 1
         )  # a solve begins with one block at least: nothing moves where all is zero
         # where there is one block only, every step is a step of it alone
-        single = sum(size > 0 for size in objective.sizes) == 1
+        single = sum(size > 0 for size in layers.sizes) == 1
         alone = jnp.asarray(single) | (state.number < first)
-        basis = objective.basis(params)
-        free = _masks(objective.sizes, objective.phases)[
-            jnp.where(alone, state.number % phases, -1)
-        ]
-        number = sum(objective.sizes)
+        basis = layers.basis(params)
+        free = _masks(layers.sizes, layers.phases)[jnp.where(alone, state.number % phases, -1)]
+        number = sum(layers.sizes)
         if number <= self.most:
             _check_matrix(number)
-            normal = objective.normal(params, basis)
+            normal = layers.normal(params, basis)
             diagonal = jnp.diag(normal.matrix)
             kept = diagonal > 1e-30 * jnp.max(diagonal)  # what no residual feels is left alone
             scale = jnp.where(free & kept, 1 / jnp.sqrt(jnp.where(kept, diagonal, 1.0)), 0.0)
@@ -103,7 +141,7 @@ class Solve:
         else:
             still = jnp.zeros(number, params.dtype)
             _, solved = by_conjugate_gradients(
-                lambda step: objective.left(objective.moved(params, step, basis)),
+                lambda step: layers.left(layers.moved(params, step, basis)),
                 still,
                 state.number,
                 self.iterations,
@@ -115,7 +153,7 @@ class Solve:
 
         def moved(damping: Array) -> tuple[Array, Array]:
             step, foreseen = solved(damping)
-            return objective.moved(params, step, basis), foreseen
+            return layers.moved(params, step, basis), foreseen
 
         # one axis may have nothing to gain where the next has
         begun = state._replace(value=value, damping=damping)
@@ -129,19 +167,16 @@ class Solve:
             alone & ~jnp.asarray(single),
             single,
         )
-        return jnp.where(then.value < value, objective.balanced(after), params), then
-
-
-def _init(params: Parameters, value: Scalar, gradient: Parameters) -> Damped:
-    return Damped.first(value, 1e-8)
+        return jnp.where(then.value < value, layers.balanced(after), params), then
 
 
 def _sized(params: Parameters, objective: Objective) -> tuple[Array, Array]:
     """The factors at the size that suits the problem best: a nonlinear one may be far from its solution at size one."""
-    params = objective.balanced(params)
+    layers = objective.output_layers
+    params = layers.balanced(params)
     # a core is linear in what it makes of the columns, so it can begin with nothing
-    sizes = (*SIZES, 0.0) if objective.core else SIZES
-    candidates = jnp.stack([objective.resized(params, size) for size in sizes])
+    sizes = (*SIZES, 0.0) if layers.core else SIZES
+    candidates = jnp.stack([layers.resized(params, size) for size in sizes])
     values = lax.map(objective, candidates)
     values = jnp.where(jnp.isfinite(values), values, jnp.inf)
     best = jnp.argmax(

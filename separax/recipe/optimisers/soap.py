@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from ...core import PRECISION, InputError, finite, whole
-from .gradient import Rated
+from .base import Layers, by_layer
+from .gradient import AbstractScheduled
 
 LARGEST = 4_096  # rows or columns beyond which a side keeps its own axes: its basis would take longer than the step
 TINY = 1e-8  # beside the root of a mean square, as in Adam
@@ -22,8 +22,7 @@ ROUNDINGS = 100
 Matrix = Float[Array, "*batch rows columns"]
 
 
-@dataclass(frozen=True)
-class SOAP(Rated):
+class SOAP(AbstractScheduled):
     """Adam along other axes: those in which the gradients of a layer are least correlated.
 
         optimiser=[sx.SOAP(3e-3, "cosine", steps=3_000), sx.LBFGS(500)]
@@ -47,10 +46,6 @@ class SOAP(Rated):
     gradients: float = 0.95
     squares: float = 0.99
 
-    searches: ClassVar[bool] = False
-    solves: ClassVar[bool] = False
-    sees: ClassVar[str] = "matrices"
-
     def __post_init__(self):
         super().__post_init__()
         object.__setattr__(self, "every", whole("SOAP: every", self.every, 0))
@@ -61,12 +56,13 @@ class SOAP(Rated):
                     f"SOAP: {name} must be at least 0 and below 1, got {value!r}: write {name}=0.95"
                 )
 
-    def transform(self, steps: int) -> optax.GradientTransformation:
-        """The optax transformation for a run of `steps` steps, of arrays that are (stacks of) matrices, or vectors."""
-        turned = optax.GradientTransformation(self._init, self._update)  # pyright: ignore[reportArgumentType]
-        return optax.chain(turned, optax.scale_by_learning_rate(self.rate_in(steps)))
+    def transformation(self, layers: Layers) -> optax.GradientTransformation:
+        made: Any = self._begin, self._update
+        turned = optax.GradientTransformation(*made)
+        rate = optax.scale_by_learning_rate(self.rate_now())
+        return by_layer(optax.chain(turned, rate), layers)
 
-    def _init(self, params: Any) -> SOAPState:
+    def _begin(self, params: Any) -> SOAPState:
         leaves = jax.tree.leaves(params)
         zeros = [jnp.zeros_like(leaf) for leaf in leaves]
         return SOAPState(
