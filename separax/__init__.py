@@ -3,15 +3,18 @@
 from .core import DerivativeError, Diverged, InputError
 from .domain import AbstractSampler, Box, GaussLegendre, Grid, Lattice, Points, Uniform, quadrature
 from .equations import (
+    AbstractCondition,
     Condition,
     Data,
     Dirichlet,
     Field,
     Initial,
     Neumann,
+    Part,
     Periodic,
     Problem,
     Robin,
+    Term,
     curl,
     div,
     grad,
@@ -43,11 +46,12 @@ from .training import AbstractHook, TensorBoard
 
 __version__ = "0.1.0"
 __all__ = [
-    "BFGS", "LBFGS", "PINN", "SOAP", "SPINN", "AbstractGradientOptimiser", "AbstractHook",
-    "AbstractMinimiser", "AbstractOptimiser", "AbstractSampler", "AbstractWeighting", "Adam", "Box",
-    "Causal", "Condition", "Constant", "Data", "DerivativeError", "Dirichlet", "Diverged",
-    "EarlyFirst", "Ensemble", "Field", "GaussLegendre", "GaussNewton", "Grid", "Initial",
-    "InputError", "Lattice", "Neumann", "Optax", "Periodic", "Points", "Problem", "Recipe", "Robin",
-    "Separable", "Solution", "Solve", "TensorBoard", "Uniform", "curl", "div", "grad", "laplacian",
-    "load", "quadrature", "solve",
+    "BFGS", "LBFGS", "PINN", "SOAP", "SPINN", "AbstractCondition", "AbstractGradientOptimiser",
+    "AbstractHook", "AbstractMinimiser", "AbstractOptimiser", "AbstractSampler",
+    "AbstractWeighting", "Adam", "Box", "Causal", "Condition", "Constant", "Data",
+    "DerivativeError", "Dirichlet", "Diverged", "EarlyFirst", "Ensemble", "Field", "GaussLegendre",
+    "GaussNewton", "Grid", "Initial", "InputError", "Lattice", "Neumann", "Optax", "Part",
+    "Periodic", "Points", "Problem", "Recipe", "Robin", "Separable", "Solution", "Solve",
+    "TensorBoard", "Term", "Uniform", "curl", "div", "grad", "laplacian", "load", "quadrature",
+    "solve",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from separax.networks.values import is_thin
 from separax.residuals.loss import Loss
+from separax.separable import AbstractValues
 
 # One-dimensional functions f(x, n): the n-th derivative at x.
 
@@ -31,7 +32,7 @@ def power(p):
 one = power(0)
 
 
-class Exact:
+class Exact(AbstractValues):
     """A source of values: component i is the sum of `coefficient · f(x₁) · g(x₂) …` over its list in `components`."""
 
     def __init__(self, place, components):
@@ -56,8 +57,8 @@ class Exact:
 class Weighing(Exact):
     """One that wants to know of coefficients before they are multiplied."""
 
-    def takes(self, coefficient):
-        return is_thin(coefficient, self.shape)
+    def accepts_coefficient(self, shape):
+        return is_thin(shape, self.shape)
 
     def weighed(self, terms, varying):
         self.calls.append((dict(terms), [dict(some) for _, some in varying]))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import separax as sx
+from separax.core import shown
 from separax.training.trainer import Trainer
 
 BOX = sx.Box(t=(0, 1), x=(-1, 1))
@@ -109,7 +110,7 @@ def test_an_axis_that_is_not_in_the_box():
 
 @pytest.mark.parametrize("box", [{"x": (0, 1)}, (0, 1), None, sx.Box])
 def test_the_box_is_a_box(box):
-    refused(lambda: sx.Problem(box, heat), "box must be a Box", repr(box), "Box(t=(0, 1)")
+    refused(lambda: sx.Problem(box, heat), "box must be a Box", shown(box), "Box(t=(0, 1)")
 
 
 @pytest.mark.parametrize("residual", [None, 3, "u.t - u.xx"])
@@ -493,7 +494,7 @@ def test_precision(precision):
 
 @pytest.mark.parametrize("network", ["spinn", sx.SPINN, None, 3])
 def test_the_network_is_a_network(network):
-    refused(lambda: sx.Recipe(network=network), "network", repr(network), "network=sx.SPINN(")
+    refused(lambda: sx.Recipe(network=network), "network", shown(network), "network=sx.SPINN(")
 
 
 def test_words_of_a_network():
@@ -532,7 +533,7 @@ def test_the_sampler_is_a_sampler(sampler):
         lambda: sx.Recipe(sampler=sampler),
         "sampler",
         "Uniform(), Grid() or GaussLegendre()",
-        repr(sampler),
+        shown(sampler),
     )
 
 
@@ -734,3 +735,41 @@ def test_nothing_is_left_behind():
         sx.solve(problem(), small(precision="float64", weights={"nothing": 1.0}))
     assert jnp.zeros(1).dtype == jnp.float32
     assert not jax.config.jax_enable_x64
+
+
+# --- what came is shown short ------------------------------------------------------------------------------------
+
+
+class Plain:
+    def method(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (lambda x: x, "a lambda"),
+        (heat, "the function heat"),
+        (Plain, "the class Plain"),
+        (Plain(), "Plain"),
+        (Plain().method, "the function method"),
+        ([heat, lambda x: x, Plain(), 1.5], "[heat, a lambda, Plain, 1.5]"),
+        (np.zeros((3, 4)), "an array of shape (3, 4) of float64"),
+        (jnp.zeros(3, jnp.int32), "an array of shape (3,) of int32"),
+        ("x" * 100, "'" + "x" * 58 + "…"),
+        (-1, "-1"),
+        (None, "None"),
+        (BOX, "Box(t=(0, 1), x=(-1, 1))"),
+    ],
+)
+def test_what_came_is_shown_short(value, text):
+    assert shown(value) == text
+
+
+def test_refusals_show_no_addresses():
+    refused(
+        lambda: problem(heat, sx.Dirichlet(0, of=Plain())), "of must be a function", "got Plain:"
+    )
+    refused(lambda: problem(heat, [heat]), "conditions holds [heat]")
+    refused(lambda: problem(heat, sx.Dirichlet(0, where=np.ones(3))), "an array of shape (3,)")
+    refused(lambda: sx.solve(heat), "got the function heat")

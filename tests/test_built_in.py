@@ -605,7 +605,6 @@ def test_values_that_cannot_be_built_in():
     )
     refused([sx.Initial(lambda x: jnp.log(x), hard=True)], "initial", "finite", "hard=False")
     refused([sx.Initial(jnp.nan, hard=True)], "initial", "finite")
-    refused([sx.Condition(0, points=[[0.0, 0.0]], hard=True)], "scattered points", "hard=False")
     refused(
         [sx.Initial(1, hard=True), sx.Initial(2, hard=True, name="again")],
         "again",

@@ -18,6 +18,7 @@ from separax.paper.catalogue import CATALOGUE, diffusion, find, flow_mixing, poi
 from separax.paper.catalogue.entry import RECIPES
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
+from separax.separable import AbstractValues
 
 NAMES = "diffusion helmholtz klein-gordon klein-gordon-3d diffusion-5d flow-mixing poisson-lshape".split()
 FLOWS = ["navier-stokes", "navier-stokes-3d"]  # they have a file of tests of their own
@@ -58,7 +59,7 @@ class Derivatives:
         return np.asarray(self.compiled[orders](*filled, height))[: len(points[0])]
 
 
-class Differentiated:
+class Differentiated(AbstractValues):
     """A source of values that asks `Derivatives`."""
 
     def __init__(self, place, derivatives, height):
@@ -148,7 +149,7 @@ def test_the_papers_klein_gordon_lacks_the_initial_velocity(name):
     assert "initial u_t" in best.names
     assert paper.names == ("residual", "initial", "dirichlet")
     (velocity,) = [term for term in best.terms if term.name == "initial u_t"]
-    assert {orders for _, orders in velocity.needs} == {(1, *[0] * (best.box.dimension - 1))}
+    assert {orders for _, orders in velocity.derivatives} == {(1, *[0] * (best.box.dimension - 1))}
 
 
 @pytest.mark.usefixtures("double")
@@ -190,7 +191,7 @@ def test_the_diffusion_reference_solves_its_equation():
     size = np.abs(derivatives[1, 0, 0]).max()
     assert size > 0.02
     assert (
-        np.abs(np.asarray(residual._values())).max() < 1e-3 * size
+        np.abs(np.asarray(residual.evaluate())).max() < 1e-3 * size
     )  # of the differences; the reference is better
 
 

@@ -57,7 +57,7 @@ def test_slopes_alone_do_not_need_a_value():
     (term,) = {
         t.axis: t for t in sx.Problem(PLANE, lambda u: u.xx + u.yy, [sx.Neumann(0, on="x+")]).terms
     }.values()
-    assert term.needs == {(0, (1, 0))}
+    assert term.derivatives == {(0, (1, 0))}
 
 
 def test_slopes_on_all_walls_are_enough():

@@ -87,3 +87,55 @@ def test_a_door_exports_what_it_imports(name):
         if isinstance(n, ast.Assign) and n.targets[0].id == "__all__"
     ]
     assert brought == set(said[0] if said else [])
+
+
+# --- private attributes ----------------------------------------------------------------------------------------------
+
+OF_PYTHON = {"_replace", "_asdict", "_fields", "_getframe"}  # private by their looks only
+# attributes of other rooms' objects that are still used: this list may only shrink
+STILL_USED = {("runs/loading.py", "_network"), ("paper/step_time.py", "_value")}
+
+
+def own_names(tree: ast.AST) -> set[str]:
+    """The private names of members that the classes of a module have."""
+    found = set()
+    for node in ast.walk(tree):
+        for member in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(member, ast.FunctionDef):
+                found.add(member.name)
+            targets = (
+                member.targets
+                if isinstance(member, ast.Assign)
+                else [getattr(member, "target", None)]
+            )
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    return {name for name in found if private(name)}
+
+
+def foreign(tree: ast.AST, own: set[str]) -> dict[str, int]:
+    """Private attributes of objects that no module of the room defines, with their lines."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and private(node.attr):
+            mine = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            above = isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()"
+            if not (mine or above) and node.attr not in own | OF_PYTHON:
+                found[node.attr] = node.lineno
+    return found
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_no_module_looks_into_the_objects_of_another_room(name):
+    trees = {path: ast.parse(path.read_text()) for path in modules() if room(path) == name}
+    own = set().union(*map(own_names, trees.values()))
+    seen = {
+        (str(path.relative_to(PACKAGE)), attribute): line
+        for path, tree in trees.items()
+        for attribute, line in foreign(tree, own).items()
+    }
+    allowed = {each for each in STILL_USED if each[0].startswith(f"{name}/")}
+    new = {each: line for each, line in seen.items() if each not in allowed}
+    assert not new, f"private attributes of another room: {new}"
+    assert allowed <= set(seen), f"take off the list what is used no more: {allowed - set(seen)}"

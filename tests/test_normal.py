@@ -12,6 +12,7 @@ from numpy.polynomial import chebyshev
 
 import separax as sx
 from separax.equations.inputs import Inputs
+from separax.networks.bases import Line, slow_to_fast
 from separax.networks.bases import chebyshev as chebyshev_taylor
 from separax.networks.taylor import derivatives
 from separax.residuals.jacobian import PLAIN, Plain
@@ -414,3 +415,15 @@ def test_conjugate_gradients_make_the_steps_that_a_matrix_makes(merge):
     by_matrix, by_gradients = solved(10_000), solved(0)
     assert by_matrix.history.total[-1] < 0.5 * by_matrix.history.total[0]
     np.testing.assert_allclose(by_gradients.history.total, by_matrix.history.total, rtol=1e-3)
+
+
+@pytest.mark.parametrize("number", [1, 5, 9])
+def test_functions_of_an_axis_from_slow_to_fast(number):
+    """A sine stands before the cosine of its frequency: by the zeros that they have."""
+    line = Line(0.0, 1.0, True)
+    x = (np.arange(1000) + 0.5) / 1000
+    values = line.values(x, number)[:, slow_to_fast(number, True)]
+    signs = np.sum(np.diff(np.sign(values), axis=0) != 0, axis=0)
+    waves = np.arange(1, 1 + number // 2)
+    assert signs.tolist() == [0, *np.stack([2 * waves - 1, 2 * waves], 1).ravel()]
+    assert slow_to_fast(number, False).tolist() == list(range(number))

@@ -161,7 +161,7 @@ def test_one_text_gives_the_same_values_on_a_lattice_and_at_points(equation):
 
 def test_only_the_derivatives_an_equation_has_are_asked_for():
     problem, _ = klein_gordon()
-    assert problem.needs == {(0, o) for o in [(0, 0, 0), (2, 0, 0), (0, 2, 0), (0, 0, 2)]}
+    assert problem.derivatives == {(0, o) for o in [(0, 0, 0), (2, 0, 0), (0, 2, 0), (0, 0, 2)]}
     # the linear part in one merge, the square in another
     assert sorted(len(terms) for terms in problem.asked) == [1, 3]
 

@@ -195,7 +195,7 @@ def rank(
 
 def _function(what: str, axes: list[str], field: str | None) -> tuple[Any, Any]:
     """A function and its box: of the catalogue, or of a user's file."""
-    from ..core import InputError
+    from ..core import InputError, shown
     from ..equations import Problem
     from ..paper import find
     from .problems import is_file, named
@@ -210,7 +210,7 @@ def _function(what: str, axes: list[str], field: str | None) -> tuple[Any, Any]:
     if field is not None:
         raise InputError(f"field: {what} is a function of its own: leave --field out")
     if not callable(found):
-        raise InputError(f"{what}: this is neither a function nor a Problem, but {found!r}")
+        raise InputError(f"{what}: this is neither a function nor a Problem, but {shown(found)}")
     return found, _box(what, axes)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import separax
 
-from ..core import InputError, listed, nearest
+from ..core import InputError, listed, nearest, shown
 from ..equations import Problem
 from ..recipe import Recipe
 
@@ -224,7 +224,7 @@ def _problem(text: str, found: Any) -> Problem:
                 f"{text}: a function that makes the problem is called without arguments: {error}"
             ) from error
     if not isinstance(found, Problem):
-        raise InputError(f"{text} is no Problem, nor a function that makes one, but {found!r}")
+        raise InputError(f"{text} is no Problem, nor a function that makes one, but {shown(found)}")
     return found
 
 

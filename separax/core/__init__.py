@@ -25,6 +25,7 @@ from .errors import (
     nearest,
     one_of,
     say,
+    shown,
     whole,
 )
 from .memory import available, check_fits, in_bytes
@@ -69,6 +70,7 @@ __all__ = [
     "product",
     "rounded",
     "say",
+    "shown",
     "to_device",
     "whole",
     "with_types_of",

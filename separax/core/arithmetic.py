@@ -20,9 +20,11 @@ from .errors import InputError
 
 Tree = TypeVar("Tree")
 
-# On a GPU a float32 product is done in TF32 (10 bits) unless full precision is asked for, and residuals feel it.
+# On a GPU a float32 product is done in TF32 (10 bits) unless full precision is asked for, and
+# residuals feel it.
 PRECISION = lax.Precision.HIGHEST
-# The products of a training step, which a recipe may want in TF32 all the same; what is traced inside of `rounded` has them so.
+# The products of a training step, which a recipe may want in TF32 all the same; what is traced
+# inside of `rounded` has them so.
 _of_a_step: ContextVar[lax.Precision] = ContextVar(
     "precision of a step's products", default=PRECISION
 )
@@ -44,7 +46,7 @@ def in_tf32() -> bool:
 
 
 def product(a: Array, b: Array) -> Array:
-    """A matrix product of a training step."""
+    """The matrix product a b in a training step, in the precision of its recipe."""
     return jnp.matmul(a, b, precision=_of_a_step.get())
 
 
@@ -61,7 +63,12 @@ def with_types_of(like: Any, tree: Any, who: str) -> Any:
 def across(
     a: Float[Array, "*batch n rank"], b: Float[Array, "*batch m rank"]
 ) -> Float[Array, "*batch n m"]:
-    """a bᵀ, a product of a training step."""
+    """The matrix product a bᵀ in a training step, in the precision of its recipe.
+
+    Arguments:
+        a: rows of one side, after any number of axes that both have in common.
+        b: rows of the other.
+    """
     batch = tuple(range(a.ndim - 2))
     return lax.dot_general(
         a, b, (((a.ndim - 1,), (b.ndim - 1,)), (batch, batch)), precision=_of_a_step.get()

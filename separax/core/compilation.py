@@ -11,11 +11,13 @@ from .devices import default_device
 
 Options = dict[str, str | bool] | None
 
-# Kernels written for a step's own products take a fifth less time than those of a library. Finding the best of them takes seconds for the
-# paper's networks, and minutes for wide ones (one NVIDIA H200): a step that runs 50,000 times is worth the seconds alone.
+# Kernels written for a step's own products take a fifth less time than those of a library. Finding
+# the best of them takes seconds for the paper's networks, and minutes for wide ones (one NVIDIA
+# H200): a step that runs 50,000 times is worth the seconds alone.
 FROM_LIBRARY: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
 WIDE = 200  # columns of all components together
-# What runs once or a few times: trying out kernels on a GPU, or the last of optimisation on a CPU, would take longer than it saves.
+# What runs once or a few times: trying out kernels on a GPU, or the last of optimisation on a CPU,
+# would take longer than it saves.
 HASTY: dict[str, dict[str, str | bool]] = {
     "gpu": {**FROM_LIBRARY, "xla_gpu_autotune_level": "0"},
     "cpu": {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": "1"},
@@ -37,7 +39,8 @@ def options_for_few_runs() -> Options:
 
 
 def _understood(options: dict[str, str | bool]) -> Options:
-    """Those of the options that the installed XLA has: it refuses to compile anything with others. JAX 0.12 has only the new emitters on a CPU."""
+    """Those of the options that the installed XLA has: it refuses to compile anything with others.
+    JAX 0.12 has only the new emitters on a CPU."""
     return {name: value for name, value in options.items() if _is_understood(name, value)} or None
 
 

@@ -12,7 +12,7 @@ import jax
 
 
 def default_device() -> Any:
-    """The device that computes what nobody has said a device for."""
+    """The default device: `jax_default_device` where it is set, else the first local one."""
     chosen = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     if chosen is None:
         return jax.local_devices()[0]
@@ -20,7 +20,7 @@ def default_device() -> Any:
 
 
 def device_name() -> str:
-    """The device in words: "NVIDIA H200", or the processor's name."""
+    """The name of the default device: "NVIDIA H200", or the processor's."""
     if default_device().platform != "cpu":
         return default_device().device_kind
     try:
@@ -35,13 +35,20 @@ def device_name() -> str:
 
 @contextlib.contextmanager
 def on_cpu() -> Iterator[Any]:
-    """On the processor: a lattice of a million points takes it a moment, where a GPU's compiler takes several seconds before it begins."""
+    """On the processor: a lattice of a million points takes it a moment, where a GPU's compiler
+    takes several seconds before it begins."""
     host = jax.local_devices(backend="cpu")[0]
     with jax.default_device(host):
         yield host
 
 
 def to_device(tree: Any, host: Any) -> Any:
+    """A tree with its arrays on a device.
+
+    Arguments:
+        tree: a pytree; what is no array in it stays what it is.
+        host: the device.
+    """
     return jax.tree.map(
         lambda leaf: jax.device_put(leaf, host) if eqx.is_array(leaf) else leaf, tree
     )

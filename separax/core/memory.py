@@ -27,7 +27,8 @@ def _of_machine(proc: Path = Path("/proc")) -> int | None:
 
 
 def _of_group(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """What a container or a batch system leaves to this process and its like: beyond that it is killed, whatever the machine has."""
+    """What a container or a batch system leaves to this process and its like: beyond that it is
+    killed, whatever the machine has."""
     try:
         lines = [line.split(":", 2) for line in (proc / "self" / "cgroup").read_text().splitlines()]
     except OSError:
@@ -63,7 +64,13 @@ def _of_group(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"))
 
 
 def check_fits(what: str, needed: int | None, advice: str) -> None:
-    """Refuses `what` if it needs more than there is."""
+    """Refuses what needs more memory than there is.
+
+    Arguments:
+        what: would need it, in words.
+        needed: the number of bytes; None where nobody knows.
+        advice: what to do instead.
+    """
     free = available()
     if needed is not None and free is not None and needed > free:
         raise MemoryPrediction(

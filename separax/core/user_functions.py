@@ -10,18 +10,28 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .errors import InputError, listed, nearest
+from .errors import InputError, listed, nearest, shown
 
 
 def parameters(
     function: Callable[..., Any], pool: Mapping[str, Sequence[str]], argument: str
 ) -> list[tuple[str, bool]]:
-    """The names a function asks for (and whether by position only), each of them in `pool`."""
+    """The parameters of a user's function, which gets what it names.
+
+    Arguments:
+        function: the function.
+        pool: the names that are known, by what they are.
+        argument: what the function is called in refusals.
+
+    Returns:
+        The names it asks for, each with whether it is by position only; refused where one is not
+        known.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise InputError(
-            f"{argument}: cannot see the parameters of {function!r}: wrap it, e.g. lambda x: …"
+            f"{argument}: cannot see the parameters of {shown(function)}: wrap it, e.g. lambda x: …"
         ) from None
     known = [name for names in pool.values() for name in names]
     found = []
@@ -33,7 +43,8 @@ def parameters(
         elif p.default is p.empty:
             kinds = "; ".join(f"{kind}s: {listed(names)}" for kind, names in pool.items())
             raise InputError(
-                f"{argument}: its parameter {p.name!r} is not known here ({kinds}).{nearest(p.name, known)}"
+                f"{argument}: its parameter {p.name!r} is not known here"
+                f" ({kinds}).{nearest(p.name, known)}"
             )
     return found
 
@@ -44,23 +55,36 @@ def call(
     pool: Mapping[str, Any],
     argument: str,
 ) -> Any:
-    """Calls a user's function with what it names, and turns JAX's complaints about it into advice."""
+    """Calls a user's function with what it names, and turns complaints of JAX into advice.
+
+    Arguments:
+        function: the function.
+        names: as `parameters` found them.
+        pool: the values by name.
+        argument: what the function is called in refusals.
+
+    Returns:
+        What the function returns.
+    """
     positional = [pool[name] for name, only in names if only]
     try:
         return function(*positional, **{name: pool[name] for name, only in names if not only})
     except jax.errors.TracerArrayConversionError as error:
         raise InputError(
-            f"{argument}: a NumPy function was given a coordinate or an array: write jnp.sin(x) instead of np.sin(x)"
+            f"{argument}: a NumPy function was given a coordinate or an array: write jnp.sin(x)"
+            " instead of np.sin(x)"
         ) from error
     except jax.errors.ConcretizationTypeError as error:
         raise InputError(
-            f"{argument}: Python's if, float() or bool() on coordinates or fields: write jnp.where(condition, a, b) instead"
+            f"{argument}: Python's if, float() or bool() on coordinates or fields: write"
+            " jnp.where(condition, a, b) instead"
         ) from error
     except InputError:
         raise
     except OverflowError as error:
         raise InputError(
-            f"{argument}: a whole number is too large for an array of whole numbers: write 3e9 instead of 3_000_000_000"
+            f"{argument}: a whole number is too large for an array of whole numbers: write 3e9"
+            " instead of 3_000_000_000"
         ) from error
     except (TypeError, ValueError) as error:
         raise InputError(f"{argument}: {_advice(str(error))}") from error
@@ -69,32 +93,55 @@ def call(
 def _advice(complaint: str) -> str:
     """What to write instead, for the complaints of JAX and NumPy that users meet first."""
     if "separax.equations.field.Field" in complaint:
-        return "a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of jnp.sin(u)"
+        return (
+            "a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of"
+            " jnp.sin(u)"
+        )
     if "truth value" in complaint:
         return "Python's if on coordinates or values: write jnp.where(condition, a, b) instead"
     if "converted to Python scalars" in complaint:
-        return "a function of single numbers was given an array: write jnp.sin(x) instead of math.sin(x)"
+        return (
+            "a function of single numbers was given an array: write jnp.sin(x) instead of"
+            " math.sin(x)"
+        )
     return complaint
 
 
 def as_array(value: Any, argument: str) -> Array:
-    """What a user's function returned, as an array."""
+    """What a user's function returned, as an array.
+
+    Arguments:
+        value: what it returned.
+        argument: what the function is called in refusals.
+    """
     try:
         return jnp.asarray(value)
     except (TypeError, ValueError):
         forgotten = "; is a `return` missing?" if value is None else ""
         raise InputError(
-            f"{argument} must return numbers, got {value!r}{forgotten}: return an expression of the coordinates"
+            f"{argument} must return numbers, got {shown(value)}{forgotten}: return an expression"
+            " of the coordinates"
         ) from None
 
 
 def fits(values: Any, shape: tuple[int, ...], argument: str) -> Any:
+    """Refuses values that do not broadcast to the points of a place.
+
+    Arguments:
+        values: an array, or what stands for one.
+        shape: of the place.
+        argument: what the values are called in refusals.
+
+    Returns:
+        The values.
+    """
     try:
         fits = jnp.broadcast_shapes(values.shape, shape) == tuple(shape)
     except ValueError:
         fits = False
     if not fits:
         raise InputError(
-            f"{argument} has shape {values.shape}, which does not broadcast to the points' {tuple(shape)}: return one value per point, as jnp expressions of the coordinates do"
+            f"{argument} has shape {values.shape}, which does not broadcast to the points'"
+            f" {tuple(shape)}: return one value per point, as jnp expressions of the coordinates do"
         )
     return values

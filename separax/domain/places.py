@@ -1,4 +1,5 @@
-"""Where functions are evaluated: lattices (one array of coordinates per axis) and scattered points."""
+"""Where functions are evaluated: lattices (one array of coordinates per axis) and scattered
+points."""
 
 from __future__ import annotations
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 class Lattice(eqx.Module):
     """Factorised coordinates: one array per axis, every combination a point. `Lattice(x=xs, y=ys)`.
 
-    `weights` are those of a quadrature rule per axis (they add up to the length of the axis), or None where the
-    points count alike.
+    `weights` are those of a quadrature rule per axis (they add up to the length of the axis), or
+    None where the points count alike.
     """
 
     axes: tuple[str, ...] = eqx.field(static=True)
@@ -42,11 +43,13 @@ class Lattice(eqx.Module):
         for axis, values in zip(self.axes, self.coordinates):
             if np.ndim(values) != 1:
                 raise InputError(
-                    f"Lattice: {axis} must be a one-dimensional array, got shape {np.shape(values)}: write {axis}=jnp.linspace(0, 1, 32)"
+                    f"Lattice: {axis} must be a one-dimensional array, got shape"
+                    f" {np.shape(values)}: write {axis}=jnp.linspace(0, 1, 32)"
                 )
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The number of points along each axis."""
         return tuple(len(c) for c in self.coordinates)
 
     def __getitem__(self, axis: str) -> Array:
@@ -85,7 +88,8 @@ class Points(eqx.Module):
         shape = np.shape(points)
         if len(shape) != 2 or shape[1] != box.dimension:
             raise InputError(
-                f"{argument} must have shape (n, {box.dimension}), one column per axis ({listed(box.axes)}), got {shape}"
+                f"{argument} must have shape (n, {box.dimension}), one column per axis"
+                f" ({listed(box.axes)}), got {shape}"
             )
         if not isinstance(
             points, jax.Array
@@ -95,12 +99,15 @@ class Points(eqx.Module):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The number of points, in a tuple."""
         return (len(self.coordinates[0]),)
 
     def arrays(self) -> dict[str, Array]:
+        """The coordinates by name."""
         return dict(zip(self.axes, self.coordinates))
 
     def mean(self, values: Array) -> Array:
+        """The mean over the points, by their weights where they have any."""
         return jnp.mean(
             values if self.weights is None else values * self.weights / jnp.mean(self.weights)
         )
@@ -132,6 +139,7 @@ class Rows:
 
     def add(self, coordinates: Array) -> slice:
         # tables of several quantities at one instant have an array for it each
+        """Where the coordinates of a place are among all of them."""
         key = (
             id(coordinates)
             if isinstance(coordinates, Tracer)
@@ -144,6 +152,7 @@ class Rows:
         return self.slices[key]
 
     def all(self, dtype: Any) -> Array:
+        """All coordinates, one array after the other."""
         return (
             jnp.concatenate([jnp.asarray(a, dtype) for a in self.arrays])
             if len(self.arrays) > 1
@@ -152,7 +161,15 @@ class Rows:
 
 
 def slabs(place: Place, most: int) -> Sequence[Place]:
-    """A place cut along its first dimension into pieces of at most `most` points."""
+    """A place cut along its first dimension.
+
+    Arguments:
+        place: a lattice or points.
+        most: points that a piece has at most.
+
+    Returns:
+        The pieces, in order.
+    """
     rest = math.prod(place.shape[1:])
     rows = max(1, most // max(1, rest))
     if place.shape[0] <= rows:

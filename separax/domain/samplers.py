@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from ..core import InputError, finite, whole
+from ..core import InputError, finite, shown, whole
 from .box import Box
 from .places import Lattice, Place, Points, flatten
 
@@ -183,7 +183,7 @@ def places_by_axis(who: str, given: Any) -> tuple[tuple[str, tuple[float, ...]],
     )
     if not isinstance(given, Mapping) and not pairs:
         raise InputError(
-            f"{who}: breaks must be a dict by axis, got {given!r}: write breaks={{'x': 0.0}}"
+            f"{who}: breaks must be a dict by axis, got {shown(given)}: write breaks={{'x': 0.0}}"
         )
     each = {
         axis: at if isinstance(at, Iterable) and not isinstance(at, str) else [at]

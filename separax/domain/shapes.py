@@ -1,12 +1,14 @@
 """Domains that are not boxes: the part of a box where a function says "inside".
 
-As in the paper, such a domain is handled inside its bounding box: the equation counts at the points of the lattice that
-are inside, and the boundary is made of scattered points, at which a separable network is evaluated one by one.
+As in the paper, such a domain is handled inside its bounding box: the equation counts at the points
+of the lattice that are inside, and the boundary is made of scattered points, at which a separable
+network is evaluated one by one.
 
-The function is either an indicator, true inside, or a signed distance, negative inside (any function that changes sign at
-the boundary will do). The boundary is found by following grid lines: where one enters or leaves the shape, bisection finds
-the point. A line along axis i through a cell of cross-section A meets a piece of surface of area A / |nᵢ|; weighing the
-axes' pieces by nᵢ², which add up to one, gives every crossing the area A |nᵢ|.
+The function is either an indicator, true inside, or a signed distance, negative inside (any
+function that changes sign at the boundary will do). The boundary is found by following grid lines:
+where one enters or leaves the shape, bisection finds the point. A line along axis i through a cell
+of cross-section A meets a piece of surface of area A / |nᵢ|; weighing the axes' pieces by nᵢ²,
+which add up to one, gives every crossing the area A |nᵢ|.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from ..core import InputError, as_array, call, fits, listed, parameters
+from ..core import InputError, as_array, call, fits, listed, parameters, shown
 from .box import Box
 from .places import Points
 
@@ -34,103 +36,111 @@ BOUNDARY = "boundary"  # the name of the shape's boundary where a condition says
 
 
 class Shape:
-    """The part of `box` where `inside` is true or negative."""
+    """The part of a box where a function is true or negative, with its boundary.
+
+    Arguments:
+        inside: a function of coordinates by name, true inside, or a signed distance.
+        box: the bounding box.
+
+    Attributes:
+        axes: the names of the axes that the shape depends on.
+        signed: whether `indicator` is a signed distance, negative inside.
+        size: of a signed distance in the box, against which its rounding is seen.
+        within: a point inside, by axis.
+    """
 
     def __init__(self, inside: Callable[..., Any], box: Box):
         if not callable(inside):
             raise InputError(
-                f"inside must be a function of the coordinates, got {inside!r}: write inside=lambda x, y: x**2 + y**2 - 1 (negative"
-                " inside), or one that is true inside"
+                f"inside must be a function of the coordinates, got {shown(inside)}: write"
+                " inside=lambda x, y: x**2 + y**2 - 1 (negative inside), or one that is true inside"
             )
-        self.inside, self.box = inside, box
-        self._names = parameters(inside, {"coordinate": box.axes}, "inside")
+        self._inside, self._names = inside, parameters(inside, {"coordinate": box.axes}, "inside")
         named = {name for name, _ in self._names}
-        self.axes = tuple(axis for axis in box.axes if axis in named)
-        if not self.axes:
+        axes = tuple(axis for axis in box.axes if axis in named)
+        if not axes:
             raise InputError(
-                f"inside depends on no coordinate: write a function of {listed(box.space or box.axes)}"
+                "inside depends on no coordinate: write a function of"
+                f" {listed(box.space or box.axes)}"
             )
-        if "t" in self.axes:
+        if "t" in axes:
             raise InputError(
-                "inside depends on t: a domain that moves in time is not supported; write a function of space alone"
+                "inside depends on t: a domain that moves in time is not possible yet; write a"
+                " function of space alone"
             )
         kind = jax.eval_shape(
-            lambda c: as_array(self._call(c), "inside"), {a: jnp.zeros(2) for a in box.axes}
+            lambda c: as_array(self.indicator(c), "inside"), {a: jnp.zeros(2) for a in box.axes}
         )
         fits(kind, (2,), "inside")
         if not (jnp.issubdtype(kind.dtype, jnp.bool_) or jnp.issubdtype(kind.dtype, jnp.floating)):
             raise InputError(
-                f"inside must return true or false, or a signed distance; got numbers of type {kind.dtype}"
+                "inside must return true or false, or a signed distance; got numbers of type"
+                f" {kind.dtype}"
             )
-        self.signed = not jnp.issubdtype(kind.dtype, jnp.bool_)
-        self._size = 0.0  # of a signed distance in the box, against which its rounding is seen
-        self._found: list[
-            tuple[np.ndarray, np.ndarray, np.ndarray]
-        ] = []  # the boundary, once it was asked for
-        self.within: dict[str, float] = {}  # a point inside
-        self._check()
+        signed = not jnp.issubdtype(kind.dtype, jnp.bool_)
+        bounds = np.array([box[a] for a in axes])
+        drawn = np.random.default_rng(0).random((4096, len(axes)))
+        points = bounds[:, 0] + drawn * (bounds[:, 1] - bounds[:, 0])
+        with jax.enable_x64(True):
+            found = np.asarray(self.indicator(dict(zip(axes, map(jnp.asarray, points.T)))))
+        self.box, self.axes, self.signed, self.size = box, axes, signed, 0.0
+        if signed:
+            self.size = float(np.max(np.abs(found), initial=0.0, where=np.isfinite(found)))
+        self._found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # the boundary, once
+        here = self.contains(points)
+        if not here.any():
+            what = "is positive" if signed else "is false"
+            raise InputError(
+                f"inside {what} nearly everywhere in {box!r}: it must be"
+                f" {'negative' if signed else 'true'} inside; check its sign and the box"
+            )
+        if here.all():
+            raise InputError(
+                f"inside holds everywhere in {box!r}: leave it out, or make the box the bounding"
+                " box of a smaller shape"
+            )
+        self.within = dict(zip(axes, map(float, points[here][0])))
 
-    def along(self, box: Box) -> Shape:
+    def indicator(self, coordinates: Mapping[str, Any]) -> Any:
+        """True or negative inside, at coordinates that broadcast."""
+        return call(self._inside, self._names, coordinates, "inside")
+
+    def along(self, box: Box) -> Self:
         """The same in another box, which differs along axes that the shape does not depend on."""
         other = copy.copy(self)
         other.box = box
         return other
 
-    def _call(self, coordinates: Mapping[str, Any]) -> Any:
-        return call(self.inside, self._names, coordinates, "inside")
-
     def mask(self, coordinates: Mapping[str, Array]) -> Array:
-        """True inside and on the boundary, at coordinates that broadcast. A signed distance may be off by rounding there."""
-        found = jnp.asarray(self._call(coordinates))
+        """True inside and on the boundary, at coordinates that broadcast. A signed distance may be
+        off by rounding there."""
+        found = jnp.asarray(self.indicator(coordinates))
         return (
-            found <= SLACK * float(jnp.finfo(found.dtype).eps) * self._size
-            if self.signed
-            else found
+            found <= SLACK * float(jnp.finfo(found.dtype).eps) * self.size if self.signed else found
         )
 
-    def _mask_at(self, points: np.ndarray) -> np.ndarray:
-        """At points (n, axes) of the shape's axes; nothing outside the box is inside."""
+    def contains(self, points: np.ndarray) -> np.ndarray:
+        """Whether points (n, axes) of the shape's axes are inside; nothing outside the box is."""
         bounds = np.array([self.box[a] for a in self.axes])
         here = np.all((points >= bounds[:, 0]) & (points <= bounds[:, 1]), axis=1)
         with jax.enable_x64(True):
             found = self.mask(dict(zip(self.axes, map(jnp.asarray, points.T))))
         return here & np.broadcast_to(np.asarray(found), here.shape)
 
-    def _check(self) -> None:
-        rule = np.random.default_rng(0).random((4096, len(self.axes)))
-        bounds = np.array([self.box[a] for a in self.axes])
-        points = bounds[:, 0] + rule * (bounds[:, 1] - bounds[:, 0])
-        if self.signed:
-            with jax.enable_x64(True):
-                sizes = np.abs(
-                    np.asarray(self._call(dict(zip(self.axes, map(jnp.asarray, points.T)))))
-                )
-            self._size = float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
-        found = self._mask_at(points)
-        if not found.any():
-            what = "is positive" if self.signed else "is false"
-            raise InputError(
-                f"inside {what} nearly everywhere in {self.box!r}: it must be {'negative' if self.signed else 'true'} inside; check its sign and the box"
-            )
-        if found.all():
-            raise InputError(
-                f"inside holds everywhere in {self.box!r}: leave it out, or make the box the bounding box of a smaller shape"
-            )
-
-        self.within = dict(zip(self.axes, map(float, points[found][0])))
-
-    def told(self, coordinates: Mapping[str, Array]) -> dict[str, Array]:
-        """Coordinates as functions of a problem are told them: points outside are one inside. What a function makes of them counts nothing,
-        but were it infinite, the gradient of what does count would be no number."""
+    def safe_coordinates(self, coordinates: Mapping[str, Array]) -> dict[str, Array]:
+        """Coordinates with a point inside in place of all that are outside. What a function makes
+        of those counts nothing, but were it infinite, the gradient of what does count would be no
+        number."""
         mask = self.mask(coordinates)
         return dict(coordinates) | {
             a: jnp.where(mask, coordinates[a], self.within[a]) for a in self.axes
         }
 
-    # --- the boundary ----------------------------------------------------------------------------------------
+    # --- the boundary ----------------------------------------------------------------------------
 
     def boundary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Points (n, axes) on the boundary, their outward normals (n, axes), and the area that each stands for (n,)."""
+        """Points (n, axes) on the boundary, their outward normals (n, axes), and the area that each
+        stands for (n,)."""
         if not self._found:
             dimension = len(self.axes)
             lines = LINES.get(dimension, max(4, int(MOST_NODES ** (1 / dimension))))
@@ -146,7 +156,8 @@ class Shape:
         return self._found[0]
 
     def _crossings(self, axis: int, lines: int) -> tuple[np.ndarray, float]:
-        """Where the grid lines along one axis enter or leave the shape, and the cross-section of a line."""
+        """Where the grid lines along one axis enter or leave the shape, and the cross-section of a
+        line."""
         bounds = np.array([self.box[a] for a in self.axes])
         length = bounds[:, 1] - bounds[:, 0]
         middles = (np.arange(lines) + 0.5) / lines
@@ -156,7 +167,7 @@ class Shape:
         )
         points = bounds[:, 0] + np.stack([g.ravel() for g in grid], 1) * length
         points[:, axis] = np.clip(points[:, axis], *bounds[axis])
-        found = np.moveaxis(self._mask_at(points).reshape(grid[0].shape), axis, -1)
+        found = np.moveaxis(self.contains(points).reshape(grid[0].shape), axis, -1)
         places = np.moveaxis(points.reshape(*grid[0].shape, -1), axis, -2)
         # beyond its faces nothing is inside: the ends of a line are crossings where it ends inside
         first, last = places[..., 0, :][found[..., 0]], places[..., -1, :][found[..., -1]]
@@ -166,13 +177,14 @@ class Shape:
         inner, outer = np.where(a_inside[:, None], a, b), np.where(a_inside[:, None], b, a)
         for _ in range(BISECTIONS if len(inner) else 0):
             middle = 0.5 * (inner + outer)
-            here = self._mask_at(middle)[:, None]
+            here = self.contains(middle)[:, None]
             inner, outer = np.where(here, middle, inner), np.where(here, outer, middle)
         section = math.prod(length[i] / lines for i in range(len(bounds)) if i != axis)
         return np.concatenate([first, last, inner]), section
 
     def _normals(self, points: np.ndarray, along: np.ndarray) -> np.ndarray:
-        """Outward unit normals: of the box where a point lies on its face, of the shape elsewhere."""
+        """Outward unit normals: of the box where a point lies on its face, of the shape
+        elsewhere."""
         bounds = np.array([self.box[a] for a in self.axes])
         normals = self._slopes(points) if self.signed else self._seen(points)
         rows = np.arange(len(points))
@@ -180,7 +192,7 @@ class Shape:
             on_face = points[rows, along] == bounds[along, side]
             beyond = points.copy()
             beyond[rows, along] -= sign * 1e-9 * (bounds[along, 1] - bounds[along, 0])
-            on_face &= self._mask_at(beyond)  # the face cuts the shape off here
+            on_face &= self.contains(beyond)  # the face cuts the shape off here
             normals[on_face] = 0.0
             normals[on_face, along[on_face]] = sign
         return normals
@@ -189,7 +201,7 @@ class Shape:
         """Normals of a signed distance: its gradient."""
 
         def one(point: Array) -> Array:
-            return jnp.reshape(self._call(dict(zip(self.axes, point))), ())
+            return jnp.reshape(self.indicator(dict(zip(self.axes, point))), ())
 
         with jax.enable_x64(True):
             slopes = np.array(jax.jit(jax.vmap(jax.grad(one)))(jnp.asarray(points)))
@@ -205,7 +217,8 @@ class Shape:
         return slopes
 
     def _seen(self, points: np.ndarray) -> np.ndarray:
-        """Normals of an indicator: roughly away from where, close by, the inside is; then across the slope of the boundary."""
+        """Normals of an indicator: roughly away from where, close by, the inside is; then across
+        the slope of the boundary."""
         dimension = len(self.axes)
         bounds = np.array([self.box[a] for a in self.axes])
         radius = 1e-4 * (bounds[:, 1] - bounds[:, 0]).min()
@@ -218,7 +231,7 @@ class Shape:
             directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         total = np.zeros_like(points)
         for direction in directions:
-            total -= self._mask_at(points + radius * direction)[:, None] * direction
+            total -= self.contains(points + radius * direction)[:, None] * direction
         rough = _unit(total)
         across = np.linalg.svd(rough[:, None, :])[2][
             :, 1:
@@ -240,13 +253,13 @@ class Shape:
         low, high = np.full(len(points), -most), np.full(len(points), most)
         for _ in range(BISECTIONS if len(points) else 0):
             middle = 0.5 * (low + high)
-            here = self._mask_at(points + middle[:, None] * upward)
+            here = self.contains(points + middle[:, None] * upward)
             low, high = np.where(here, middle, low), np.where(here, high, middle)
         return 0.5 * (low + high)
 
     def draw(self, key: PRNGKeyArray | None, number: Array, count: int, dtype: Any) -> Points:
-        """`count` points on the boundary with their normals, spread evenly over its area; other axes at random. Without a key
-        the spread is fixed, and other axes are covered evenly too."""
+        """`count` points on the boundary with their normals, spread evenly over its area; other
+        axes at random. Without a key the spread is fixed, and other axes are covered evenly too."""
         points, normals, area = self.boundary()
         ends = jnp.asarray(np.cumsum(area) / np.sum(area), dtype)
         others = [axis for axis in self.box.axes if axis not in self.axes]
@@ -278,7 +291,8 @@ def _unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _evenly(count: int, dimension: int) -> np.ndarray:
-    """(dimension, count) numbers in [0, 1) whose columns fill a cube: multiples of powers of a golden ratio, g^(d+1) = g + 1."""
+    """(dimension, count) numbers in [0, 1) whose columns fill a cube: multiples of powers of a
+    golden ratio, g^(d+1) = g + 1."""
     ratio = 2.0
     for _ in range(60):
         ratio = (1 + ratio) ** (1 / (dimension + 1))
@@ -286,7 +300,8 @@ def _evenly(count: int, dimension: int) -> np.ndarray:
 
 
 def _along_a_curve(points: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """An order in which neighbours stay close (Morton's), so that taking every k-th point covers the boundary evenly."""
+    """An order in which neighbours stay close (Morton's), so that taking every k-th point covers
+    the boundary evenly."""
     cells = (
         ((points - bounds[:, 0]) / (bounds[:, 1] - bounds[:, 0]) * 1023)
         .astype(np.int64)

@@ -1,20 +1,36 @@
 """Fields, problems and conditions: what a user writes, and what is found out about it."""
 
-from .conditions import Condition, Data, Dirichlet, Initial, Neumann, Periodic, Robin
+from .boundary_interpolation import BoundaryData
+from .conditions import (
+    AbstractCondition,
+    Condition,
+    Data,
+    Dirichlet,
+    Initial,
+    Neumann,
+    Periodic,
+    Robin,
+)
 from .field import Field
 from .formulas import Formula, formula_of
-from .inputs import START, ExtraInputs, Inputs, TabulatedValues, values_name
+from .hard_conditions import BuiltIn
+from .inputs import START, AtPlace, ExtraInputs, Inputs, TabulatedValues, values_name
 from .polynomial import Polynomial
 from .problem import Problem
-from .terms import Term
+from .terms import AbstractTerm, JumpTerm, Part, Term, ValueTerm
 from .text import equation, example
-from .tracing import Tracer, is_linear, values_of
+from .tracing import Trace, Tracer, is_linear, values_of
 from .vector_calculus import curl, div, grad, laplacian
 from .well_posedness import CLEARLY, disagreements, gauge_freedom, given_values, missing_starts
 
 __all__ = [
     "CLEARLY",
     "START",
+    "AbstractCondition",
+    "AbstractTerm",
+    "AtPlace",
+    "BoundaryData",
+    "BuiltIn",
     "Condition",
     "Data",
     "Dirichlet",
@@ -23,14 +39,18 @@ __all__ = [
     "Formula",
     "Initial",
     "Inputs",
+    "JumpTerm",
     "Neumann",
+    "Part",
     "Periodic",
     "Polynomial",
     "Problem",
     "Robin",
     "TabulatedValues",
     "Term",
+    "Trace",
     "Tracer",
+    "ValueTerm",
     "curl",
     "disagreements",
     "div",

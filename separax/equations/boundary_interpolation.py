@@ -1,12 +1,13 @@
 """From what is given on faces to one function that has it all: transfinite interpolation.
 
-Along one axis, P u = Σ_k B_k(x) · (what is given of u at an end), with Hermite's polynomials B: it has the given values and slopes at the
-ends of that axis. The faces of all axes are met by the Boolean sum of the axes' projections, one axis after the other,
+Along one axis, P u = Σ_k B_k(x) · (what is given of u at an end), with Hermite's polynomials B: it
+has the given values and slopes at the ends of that axis. The faces of all axes are met by the
+Boolean sum of the axes' projections, one axis after the other,
 
     L ← L + P_i (u - L),
 
-which needs of u only what is given, as long as faces agree where they meet. All of it happens on series along the axes, so L is a sum of
-products as the data are.
+which needs of u only what is given, as long as faces agree where they meet. All of it happens on
+series along the axes, so L is a sum of products as the data are.
 """
 
 from __future__ import annotations
@@ -42,14 +43,25 @@ FactorsByAxis = list[np.ndarray]  # of products: per axis the series (FUNCTIONS,
 
 @dataclass(frozen=True, eq=False)
 class BoundaryData:
-    """What a hard condition says on one face: a component's value (order 0) or its slope along the axis (order 1)."""
+    """What a hard condition says on one face of one field: its value, or its slope along the axis.
+
+    Attributes:
+        name: of the condition.
+        component: the number of the field.
+        axis: the axis whose face it is.
+        side: which of its faces, "-" or "+".
+        order: 0 for the value, 1 for the slope.
+        value: a function of the coordinates by name; None: zero.
+        is_root: whether the field leaves zero like the root of the distance.
+    """
 
     name: str
     component: int
     axis: str
     side: str
     order: int
-    value: Callable[[Mapping[str, Array]], Array] | None  # of coordinates; None: zero
+    value: Callable[[Mapping[str, Array]], Array] | None
+    is_root: bool = False
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -59,7 +71,17 @@ class BoundaryData:
 def boundary_interpolant(
     box: Box, periodic: Sequence[str], fields: Sequence[str], given: Sequence[BoundaryData]
 ) -> KnownPart | None:
-    """The function that takes all that is given on faces; None where that is zero everywhere."""
+    """The known function L that takes all that is given on faces.
+
+    Arguments:
+        box: whose faces they are.
+        periodic: its periodic axes.
+        fields: their names, for refusals.
+        given: values and slopes on faces.
+
+    Returns:
+        L as series along the axes; None where all that is given is zero.
+    """
     if not any(each.value for each in given):
         return None
     lines = [Line(*box[axis], axis in periodic) for axis in box.axes]
@@ -87,7 +109,7 @@ def _shortened(line: Line, series: np.ndarray) -> np.ndarray:
     return np.stack([line.cut(each, int(max(used, default=0))) for each in series])
 
 
-# --- what is given, as sums of products -----------------------------------------------------------------------------------
+# --- what is given, as sums of products ----------------------------------------------------------
 
 
 def _constant(columns: int) -> np.ndarray:
@@ -95,7 +117,8 @@ def _constant(columns: int) -> np.ndarray:
 
 
 def _series(box: Box, lines: Sequence[Line], given: BoundaryData) -> FactorsByAxis:
-    """A condition's values on its face, as a sum of products over all axes: constant along its own."""
+    """A condition's values on its face, as a sum of products over all axes: constant along its
+    own."""
     if given.value is None:
         return [np.zeros((FUNCTIONS, 0)) for _ in lines]
     at, end = box.index(given.axis), box.ends(given.axis, given.side)[0]
@@ -153,8 +176,10 @@ def _by_reading(
     products = separate(given.value, coordinates, dimension=len(lines))
     if products is None:
         raise InputError(
-            f"{given.name}: hard=True needs values that are a sum of products of functions of one coordinate each, and those on"
-            f" {given.axis + given.side} cannot be read as one (of two coordinates any smooth function can): write such a sum with"
+            f"{given.name}: hard=True needs values that are a sum of products of functions of one"
+            " coordinate each, and those on"
+            f" {given.axis + given.side} cannot be read as one (of two coordinates any smooth"
+            " function can): write such a sum with"
             " +, *, jnp.sin, jnp.exp …, or hard=False"
         )
     found: list[list[np.ndarray]] = [[] for _ in lines]
@@ -170,29 +195,33 @@ def _by_reading(
 def _check_finite(given: BoundaryData, values: np.ndarray) -> None:
     if not np.all(np.isfinite(values)):
         raise InputError(
-            f"{given.name}: its values on {given.axis + given.side} are not all finite: hard=True needs them on the whole face, write hard=False"
+            f"{given.name}: its values on {given.axis + given.side} are not all finite: hard=True"
+            " needs them on the whole face, write hard=False"
         )
 
 
 def _faded(
     box: Box, lines: Sequence[Line], given: BoundaryData, axis: int, values: np.ndarray
 ) -> np.ndarray:
-    """The series through values along an axis (the first dimension), if they have come to an end: without what rounding has added."""
+    """The series through values along an axis (the first dimension), if they have come to an end:
+    without what rounding has added."""
     line = lines[axis]
     found, degrees = line.fitted(values), line.degrees(FUNCTIONS)
     sizes = np.max(np.abs(found), axis=tuple(range(1, found.ndim)))
     if np.max(sizes[degrees > degrees.max() - TAIL]) > FADED * np.max(sizes):
         periodic = f" (or not periodic in {box.axes[axis]})" if line.periodic else ""
         raise InputError(
-            f"{given.name}: hard=True needs smooth values, and those on {given.axis + given.side} are too rough in {box.axes[axis]} for"
-            f" {'waves' if line.periodic else 'polynomials'} up to degree {degrees.max()}{periodic}: write hard=False"
+            f"{given.name}: hard=True needs smooth values, and those on {given.axis + given.side}"
+            f" are too rough in {box.axes[axis]} for"
+            f" {'waves' if line.periodic else 'polynomials'} up to degree"
+            f" {degrees.max()}{periodic}: write hard=False"
         )
     last = max(degrees[sizes > NOISE * np.max(sizes)], default=0)
     found[degrees > last] = 0.0
     return found
 
 
-# --- the interpolation -----------------------------------------------------------------------------------------------------
+# --- the interpolation ---------------------------------------------------------------------------
 
 
 def _functionals(line: Line, places: Sequence[tuple[str, int]]) -> np.ndarray:
@@ -264,7 +293,8 @@ def _joined(factors: FactorsByAxis) -> FactorsByAxis:
 
 
 def _compressed(factors: FactorsByAxis) -> FactorsByAxis:
-    """The same sum in fewer products, where there is one: by joining them, and through a core whose every line is one."""
+    """The same sum in fewer products, where there is one: by joining them, and through a core whose
+    every line is one."""
     factors = _joined(factors) if factors[0].shape[1] else factors
     sizes = [np.linalg.norm(f, axis=0) for f in factors]
     weights = functools.reduce(operator.mul, sizes)
@@ -293,7 +323,7 @@ def _compressed(factors: FactorsByAxis) -> FactorsByAxis:
     return [basis @ turn @ f[:, counts] for basis, turn, f in zip(bases, turned, made)]
 
 
-# --- where faces meet ------------------------------------------------------------------------------------------------------
+# --- where faces meet ----------------------------------------------------------------------------
 
 
 def _check_corners(
@@ -337,8 +367,10 @@ def _check_corners(
             apart = float(np.max(np.abs(both[0] - both[1])))
             if apart > AGREE * max(size, *(float(np.max(np.abs(each))) for each in both)):
                 raise InputError(
-                    f"{b.name} and {a.name}: both are built in (hard=True), but where {b.axis + b.side} and {a.axis + a.side} meet they contradict"
-                    f" each other: {_called(field, a, b)} differs by up to {apart:.2g} there. Give both the same values where they meet, or write"
+                    f"{b.name} and {a.name}: both are built in (hard=True), but where"
+                    f" {b.axis + b.side} and {a.axis + a.side} meet they contradict"
+                    f" each other: {_called(field, a, b)} differs by up to {apart:.2g} there. Give"
+                    " both the same values where they meet, or write"
                     " hard=False for one of them"
                 )
 

@@ -1,10 +1,12 @@
-"""What a residual sees: fields whose partial derivatives read like subscripts, `u.tt - u.xx + u**2`.
+"""Fields: what a residual is given; their derivatives read like subscripts.
 
-A field is a formal linear combination of partial derivatives of the unknowns, plus combinations times functions of some coordinates, plus a
-part that is already known by its values. Adding and scaling keep these formal, so a linear operator is merged onto the lattice once,
-however many terms it has; anything nonlinear makes values. Products of two fields are also remembered as such
-(`Polynomial`), so that whoever can do without their values may. Fields never see a network, only a `Source` of values:
-the same text runs on a separable network over a lattice and on a pointwise one over scattered points.
+    u.tt - u.xx + u**2
+
+A field is formal until it is used. Adding and scaling keep it so, and a linear operator is merged
+onto the lattice once, however many terms it has; anything nonlinear makes values. Products of two
+fields are also remembered as a `Polynomial`, so that whoever can do without their values may.
+Fields never see a network, only its `AbstractValues`: the same text runs on a separable network
+over a lattice and on a pointwise one over scattered points.
 """
 
 from __future__ import annotations
@@ -20,23 +22,39 @@ import numpy as np
 from jaxtyping import Array
 
 from ..core import DerivativeError, listed, nearest
-from ..networks import MAX_ORDER, Source
-from ..separable import Key, Varying
+from ..networks import MAX_ORDER
+from ..separable import AbstractValues, Key, Varying
 from .polynomial import NOTHING, Polynomial
 
 
 class Field:
-    """Σ coefficient · ∂^orders of the unknowns + known values. Made by separax; see the module's text.
+    """Σ c ∂ᵃu + Σ array · ∂ᵃu + known values.
 
-    `u.x`, `u.tt`, `u.xy` for one-letter axes, `u.d(theta=2)` for any; `u.value` is the array of values, for `jnp`
-    functions. Arithmetic and NumPy's functions work on fields, and products can be differentiated too.
+    `u.x`, `u.tt`, `u.xy` for one-letter axes, `u.d(theta=2)` for any; `u.value` is the array of
+    values, for `jnp` functions. Arithmetic and NumPy's functions work on fields, and products can
+    be differentiated too. Separax makes the first ones; other fields are made from them.
+
+    Attributes:
+        source: where values of derivatives come from.
+        terms: the coefficients c by derivative (component, orders).
+        varying_terms: pairs of an array and of the terms that it multiplies.
+        known_values: an array, None for nothing.
+        known_polynomial: `known_values` as a polynomial of the unknowns; None: something else.
     """
 
-    __slots__ = ("_derive", "_name", "_part", "_plain", "_source", "_terms", "_varying")
+    __slots__ = (
+        "_derive",
+        "_name",
+        "known_polynomial",
+        "known_values",
+        "source",
+        "terms",
+        "varying_terms",
+    )
 
     def __init__(
         self,
-        source: Source,
+        source: AbstractValues,
         terms: Mapping[Key, Any],
         known: Array | None = None,
         derive: Callable[[str], Field] | None = None,
@@ -44,67 +62,65 @@ class Field:
         part: Polynomial | None = NOTHING,
         varying: Varying = (),
     ):
-        self._source, self._terms, self._plain, self._derive, self._name = (
-            source,
-            dict(terms),
-            known,
-            derive,
-            name,
-        )
-        self._part = part  # `known` as a polynomial of the unknowns; None: it is something else
-        self._varying = varying
+        self.source, self.terms, self.varying_terms = source, dict(terms), varying
+        self.known_values, self.known_polynomial = known, part
+        self._derive, self._name = derive, name
 
-    # --- values ------------------------------------------------------------------------------------------------
+    # --- values ----------------------------------------------------------------------------------
 
     @property
     def value(self) -> Array:
         """The values, on the lattice or at the points."""
-        # from here on separax cannot tell whether an array depends on the unknowns; whoever traces wants to know
-        getattr(self._source, "exposed", _nobody)()
-        return self._values()
+        self.source.note_plain_values()
+        return self.evaluate()
 
-    def _values(self) -> Array:
-        if not self._terms and not self._varying:
-            return jnp.broadcast_to(
-                jnp.asarray(0.0 if self._plain is None else self._plain, self._source.dtype),
-                self._source.shape,
-            )
-        if self._varying:  # only of a source that takes it
-            values = self._source.weighed(self._terms, self._varying)  # pyright: ignore[reportAttributeAccessIssue]
+    def evaluate(self) -> Array:
+        """The values, for separax itself: the source is not told of them."""
+        if not self.terms and not self.varying_terms:
+            known = 0.0 if self.known_values is None else self.known_values
+            return jnp.broadcast_to(jnp.asarray(known, self.source.dtype), self.source.shape)
+        if self.varying_terms:
+            values = self.source.weighed(self.terms, self.varying_terms)
         else:
-            values = self._source.values(self._terms)
-        return values if self._plain is None else values + self._plain
+            values = self.source.values(self.terms)
+        return values if self.known_values is None else values + self.known_values
 
     @property
-    def _formal(self) -> bool:
+    def is_formal(self) -> bool:
         """Whether there is nothing but the formal combination."""
-        return self._plain is None and not self._varying
+        return self.known_values is None and not self.varying_terms
 
     @property
     def linear(self) -> bool:
-        """Whether this is still a formal combination plus something that depends on the coordinates alone."""
-        plain = self._part is not None and not self._part.terms and not self._part.pairs
-        return plain and bool(self._terms) and not self._varying
+        """Whether this is still a formal combination plus something that depends on the coordinates
+        alone."""
+        part = self.known_polynomial
+        is_known = part is not None and part.is_known
+        return is_known and bool(self.terms) and not self.varying_terms
 
     @property
-    def _polynomial(self) -> Polynomial | None:
-        return None if self._part is None or self._varying else Polynomial(self._terms) + self._part
+    def polynomial(self) -> Polynomial | None:
+        """The whole field as a polynomial of the unknowns; None where it is something else."""
+        if self.known_polynomial is None or self.varying_terms:
+            return None
+        return Polynomial(self.terms) + self.known_polynomial
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._source.shape
+        return self.source.shape
 
     def __repr__(self) -> str:
         def one(key: Key, coefficient: Any) -> str:
-            orders = "".join(axis * n for axis, n in zip(self._source.axes, key[1]))
+            orders = "".join(axis * n for axis, n in zip(self.source.axes, key[1]))
             return f"{coefficient}·∂{orders or '⁰'}[{key[0]}]"
 
-        parts = [one(k, c) for k, c in self._terms.items()] + ["values"] * (not self._formal)
+        parts = [one(k, c) for k, c in self.terms.items()] + ["values"] * (not self.is_formal)
         return f"Field({' + '.join(parts) or '0'})"
 
     def _compared(self, other: Any) -> Any:
         raise TypeError(
-            f"a field has no order and is neither true nor false: compare its values, jnp.where({self._name}.value > 0, a, b)"
+            "a field has no order and is neither true nor false: compare its values,"
+            f" jnp.where({self._name}.value > 0, a, b)"
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = _compared
@@ -114,29 +130,32 @@ class Field:
     def __bool__(self) -> bool:
         return self._compared(None)
 
-    # --- derivatives -------------------------------------------------------------------------------------------
+    # --- derivatives -----------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Field:
         if name.startswith("_"):
             raise AttributeError(name)
-        axes = self._source.axes
+        axes = self.source.axes
         if name in axes:
             return self.d(**{name: 1})
         missing = [letter for letter in dict.fromkeys(name) if letter not in axes]
         if missing:
             raise DerivativeError(
-                f"{self._name}.{name}: there is no axis {missing[0]!r} to differentiate along; the axes are {listed(axes)}."
-                f" Write {self._name}.{axes[-1] * 2} or {self._name}.d({axes[-1]}=2).{nearest(name, axes)}"
+                f"{self._name}.{name}: there is no axis {missing[0]!r} to differentiate along; the"
+                f" axes are {listed(axes)}."
+                f" Write {self._name}.{axes[-1] * 2} or"
+                f" {self._name}.d({axes[-1]}=2).{nearest(name, axes)}"
             )
         return self.d(**{letter: name.count(letter) for letter in name})
 
     def d(self, **orders: int) -> Field:
         """`u.d(theta=2, t=1)`: a partial derivative, by axis name."""
-        axes = self._source.axes
+        axes = self.source.axes
         for axis, order in orders.items():
             if axis not in axes:
                 raise DerivativeError(
-                    f"{self._name}.d({axis}={order}): there is no axis {axis!r}; the axes are {listed(axes)}.{nearest(axis, axes)}"
+                    f"{self._name}.d({axis}={order}): there is no axis {axis!r}; the axes are"
+                    f" {listed(axes)}.{nearest(axis, axes)}"
                 )
             if (
                 not isinstance(order, numbers.Integral)
@@ -144,25 +163,28 @@ class Field:
                 or not 0 <= order <= MAX_ORDER
             ):
                 raise DerivativeError(
-                    f"{self._name}.d({axis}={order!r}): an order is a whole number from 0 to {MAX_ORDER}"
+                    f"{self._name}.d({axis}={order!r}): an order is a whole number from 0 to"
+                    f" {MAX_ORDER}"
                 )
         shift = tuple(int(orders.get(axis, 0)) for axis in axes)
         moved = {
             (c, tuple(map(operator.add, o, shift))): coefficient
-            for (c, o), coefficient in self._terms.items()
+            for (c, o), coefficient in self.terms.items()
         }
         if too_high := [o for _, o in moved if max(o) > MAX_ORDER]:
             raise DerivativeError(
-                f"{self._name}: order {max(too_high[0])} along one axis is not available: at most {MAX_ORDER}"
+                f"{self._name}: order {max(too_high[0])} along one axis is not available: at most"
+                f" {MAX_ORDER}"
             )
-        out = Field(self._source, moved, name=self._name)
-        if self._formal:
+        out = Field(self.source, moved, name=self._name)
+        if self.is_formal:
             return out
         if self._derive is None:
             raise DerivativeError(
-                f"a derivative of plain values along {listed(orders)} is not known: differentiate the fields before using .value"
+                f"a derivative of plain values along {listed(orders)} is not known: differentiate"
+                " the fields before using .value"
             )
-        known, part = None, None if self._varying else self._part
+        known, part = None, None if self.varying_terms else self.known_polynomial
         for axis, order in orders.items():
             for _ in range(order):
                 known = self._derive(axis) if known is None else known.d(**{axis: 1})
@@ -170,35 +192,35 @@ class Field:
         if known is None:  # u.d(x=0) is u
             return self
         # the chain rule gives values alone; the product rule also the formula
-        part = known._part if known._terms or known._varying else part
+        part = known.known_polynomial if known.terms or known.varying_terms else part
         return out + Field(
-            self._source,
-            known._terms,
-            known._plain,
+            self.source,
+            known.terms,
+            known.known_values,
             known._derive,
             part=part,
-            varying=known._varying,
+            varying=known.varying_terms,
         )
 
-    # --- arithmetic --------------------------------------------------------------------------------------------
+    # --- arithmetic ------------------------------------------------------------------------------
 
     def _plus(self, other: Any, sign: float) -> Any:
         if isinstance(other, Field):
-            terms = dict(self._terms)
-            for key, coefficient in other._terms.items():
+            terms = dict(self.terms)
+            for key, coefficient in other.terms.items():
                 terms[key] = terms[key] + sign * coefficient if key in terms else sign * coefficient
             known, derive = _add_known(self, other, sign)
             part = (
                 None
-                if self._part is None or other._part is None
-                else self._part + other._part.scaled(sign)
+                if self.known_polynomial is None or other.known_polynomial is None
+                else self.known_polynomial + other.known_polynomial.scaled(sign)
             )
-            varying = self._varying + _scaled(other._varying, sign)
-            return Field(self._source, terms, known, derive, self._name, part, varying)
+            varying = self.varying_terms + _scaled(other.varying_terms, sign)
+            return Field(self.source, terms, known, derive, self._name, part, varying)
         if isinstance(other, numbers.Number) and other == 0:  # sum() starts from 0
             return self
         if _is_array(other):
-            return self._plus(_coefficient(self._source, other), sign)
+            return self._plus(_coefficient(self.source, other), sign)
         return NotImplemented
 
     def __add__(self, other: Any) -> Field:
@@ -223,18 +245,18 @@ class Field:
             scale = (
                 float(other)
                 if isinstance(other, numbers.Real)
-                else jnp.asarray(other, self._source.dtype)
+                else jnp.asarray(other, self.source.dtype)
             )
             inner = self._derive
             derive = None if inner is None else (lambda axis: inner(axis) * other)
             return Field(
-                self._source,
-                {k: c * scale for k, c in self._terms.items()},
-                None if self._plain is None else self._plain * scale,
+                self.source,
+                {k: c * scale for k, c in self.terms.items()},
+                None if self.known_values is None else self.known_values * scale,
                 derive,
                 self._name,
-                None if self._part is None else self._part.scaled(scale),
-                _scaled(self._varying, scale),
+                None if self.known_polynomial is None else self.known_polynomial.scaled(scale),
+                _scaled(self.varying_terms, scale),
             )
         return _product(self, other)
 
@@ -273,8 +295,15 @@ class Field:
         """NumPy's functions: np.sin(u), np.exp(-u), array * u."""
         if method != "__call__" or options:
             return NotImplemented
-        plain = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "true_divide": operator.truediv,
-                 "divide": operator.truediv, "power": operator.pow, "negative": operator.neg}  # fmt: skip
+        plain = {
+            "add": operator.add,
+            "subtract": operator.sub,
+            "multiply": operator.mul,
+            "true_divide": operator.truediv,
+            "divide": operator.truediv,
+            "power": operator.pow,
+            "negative": operator.neg,
+        }
         if ufunc.__name__ in plain:
             # arrays first become JAX arrays, so that Python asks the field again and not NumPy
             return plain[ufunc.__name__](
@@ -285,10 +314,6 @@ class Field:
         return apply_to_values(getattr(jnp, ufunc.__name__), *inputs)
 
 
-def _nobody() -> None:
-    pass
-
-
 def _is_array(value: Any) -> bool:
     return isinstance(value, (numbers.Number, np.ndarray, np.generic, jax.Array))
 
@@ -297,15 +322,18 @@ def _is_scalar(value: Any) -> bool:
     return _is_array(value) and np.ndim(value) == 0
 
 
-def _coefficient(source: Source, values: Any) -> Field:
-    """Known values as a field; their derivative is zero along axes on which they do not vary, and unknown elsewhere."""
+def _coefficient(source: AbstractValues, values: Any) -> Field:
+    """Known values as a field; their derivative is zero along axes on which they do not vary, and
+    unknown elsewhere."""
 
     def derive(axis: str) -> Field:
         shape = (1,) * (len(source.shape) - np.ndim(values)) + np.shape(values)
         if len(shape) == len(source.axes) and shape[source.axes.index(axis)] > 1:
             raise DerivativeError(
-                f"a derivative along {axis} of a coefficient that varies along {axis}: separax sees its values, not its"
-                f" formula. Write the product rule out, e.g. (k * u.{axis}).{axis} as k_{axis} * u.{axis} + k * u.{axis * 2}"
+                f"a derivative along {axis} of a coefficient that varies along {axis}: separax sees"
+                " its values, not its formula. Write the product rule out, e.g. (k *"
+                f" u.{axis}).{axis} as k_{axis} *"
+                f" u.{axis} + k * u.{axis * 2}"
             )
         return Field(source, {})
 
@@ -324,16 +352,16 @@ def _add_known(
 ) -> tuple[Array | None, Callable[[str], Field] | None]:
     """The plain known part of a sum, and the derivatives of all that is not formal in it."""
     ours, theirs = a._derive, b._derive
-    if b._formal:
-        return a._plain, ours
+    if b.is_formal:
+        return a.known_values, ours
     known = (
-        a._plain
-        if b._plain is None
-        else sign * b._plain
-        if a._plain is None
-        else a._plain + sign * b._plain
+        a.known_values
+        if b.known_values is None
+        else sign * b.known_values
+        if a.known_values is None
+        else a.known_values + sign * b.known_values
     )
-    if a._formal:
+    if a.is_formal:
         return known, None if theirs is None else (lambda axis: sign * theirs(axis))
     if ours is None or theirs is None:
         return known, None
@@ -341,8 +369,9 @@ def _add_known(
 
 
 def apply_to_values(function: Callable[..., Array], *operands: Any) -> Any:
-    """A function of values, with its chain rule: (f(a, b)).x = ∂₁f(a, b) · a.x + ∂₂f(a, b) · b.x."""
-    source = next(o._source for o in operands if isinstance(o, Field))
+    """A function of values, with its chain rule: (f(a, b)).x = ∂₁f(a, b) · a.x + ∂₂f(a, b) ·
+    b.x."""
+    source = next(o.source for o in operands if isinstance(o, Field))
     if not all(isinstance(o, Field) or _is_array(o) for o in operands):
         return NotImplemented
     fields = [o if isinstance(o, Field) else _coefficient(source, o) for o in operands]
@@ -363,63 +392,66 @@ def apply_to_values(function: Callable[..., Array], *operands: Any) -> Any:
         ]
         total = Field(source, {})
         for slope, along in slopes:
-            if along._terms or not along._formal:
+            if along.terms or not along.is_formal:
                 total = total + slope * along
         return total
 
     values = function(
         *(
-            f._values() if isinstance(o, Field) or np.ndim(o) else o
+            f.evaluate() if isinstance(o, Field) or np.ndim(o) else o
             for f, o in zip(fields, operands)
         )
     )
     values = values.astype(source.dtype)
-    known = [f._polynomial for f in fields]
-    plain = all(
-        p is not None and not p.terms and not p.pairs for p in known
-    )  # coordinates in, coordinates out
+    known = [f.polynomial for f in fields]
+    # coordinates in, coordinates out
+    plain = all(p is not None and p.is_known for p in known)
     return Field(source, {}, values, derive, part=Polynomial(plain=values) if plain else None)
 
 
 def _product(a: Field, b: Any) -> Any:
-    """Values and chain rule as of any function; and the formula, where it is still a polynomial. A function of some coordinates times
-    derivatives of the unknowns stays what it is where a source can do something with that."""
+    """Values and chain rule as of any function; and the formula, where it is still a polynomial. A
+    function of some coordinates times derivatives of the unknowns stays what it is where a source
+    can do something with that."""
     for one, other in ((a, b), (b, a)):
         if (scaled := _times(one, other)) is not None:
             return scaled
     out = apply_to_values(lambda v: v * v, a) if a is b else apply_to_values(operator.mul, a, b)
-    if out is NotImplemented or out._part is not None:
+    if out is NotImplemented or out.known_polynomial is not None:
         return out
-    first, second = (f._polynomial if isinstance(f, Field) else None for f in (a, b))
+    first, second = (f.polynomial if isinstance(f, Field) else None for f in (a, b))
     part = None if first is None or second is None else first.times(second)
-    return Field(out._source, {}, out._plain, out._derive, part=part)
+    return Field(out.source, {}, out.known_values, out._derive, part=part)
 
 
 def _times(a: Any, b: Any) -> Field | None:
-    """a·b for a field `a` of derivatives of the unknowns, and of an array, or a field of known values, `b`; None if it is no such product, or its
-    source would rather have values."""
+    """a·b for a field `a` of derivatives of the unknowns, and of an array, or a field of known
+    values, `b`; None if it is no such product, or its source would rather have values."""
     if (
         not isinstance(a, Field)
-        or not (a._terms or a._varying)
+        or not (a.terms or a.varying_terms)
         or not (isinstance(b, Field) or _is_array(b))
     ):
         return None
-    field = b if isinstance(b, Field) else _coefficient(a._source, b)
-    plain, part, takes = field._plain, field._part, getattr(a._source, "takes", None)
-    if takes is None or plain is None or part is None or field._terms or part.terms or part.pairs:
+    field = b if isinstance(b, Field) else _coefficient(a.source, b)
+    plain, part = field.known_values, field.known_polynomial
+    if plain is None or part is None or field.terms or not part.is_known:
         return None
-    array = plain.reshape((1,) * (len(a._source.shape) - plain.ndim) + plain.shape).astype(
-        a._source.dtype
-    )
-    if not takes(array.shape):
+    shape = (1,) * (len(a.source.shape) - plain.ndim) + plain.shape
+    if not a.source.accepts_coefficient(shape):
         return None
-    varying = ((array, a._terms),) if a._terms else ()
-    varying += tuple((array * other, terms) for other, terms in a._varying)
+    array = plain.reshape(shape).astype(a.source.dtype)
+    varying = ((array, a.terms),) if a.terms else ()
+    varying += tuple((array * other, terms) for other, terms in a.varying_terms)
 
     def derive(axis: str) -> Field:
         along, moved = field.d(**{axis: 1}), a.d(**{axis: 1}) * field
-        return moved if along._formal and not along._terms else moved + along * a
+        return moved if along.is_formal and not along.terms else moved + along * a
 
-    known = None if a._plain is None else a._plain * array
-    mine = None if a._part is None or a._part.terms or a._part.pairs else a._part.scaled(array)
-    return Field(a._source, {}, known, derive, part=mine, varying=varying)
+    known = None if a.known_values is None else a.known_values * array
+    mine = (
+        None
+        if a.known_polynomial is None or not a.known_polynomial.is_known
+        else a.known_polynomial.scaled(array)
+    )
+    return Field(a.source, {}, known, derive, part=mine, varying=varying)

@@ -1,7 +1,9 @@
-"""What is derived from fields point by point, as a list of steps that needs no code of the user's: sqrt(u² + v²), x·u_y, …
+"""What is derived from fields point by point, as a list of steps that needs no code of the user's:
+sqrt(u² + v²), x·u_y, …
 
-A formula is found by tracing the user's function at one point, and believed only if it gives what the function gives on a
-lattice. It can be kept in a file, evaluated here, and evaluated by the viewer of a page.
+A formula is found by tracing the user's function at one point, and believed only if it gives what
+the function gives on a lattice. It can be kept in a file, evaluated here, and evaluated by the
+viewer of a page.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import call
-from ..separable import Key
+from ..domain import Lattice
+from ..separable import Key, Unreadable, read_jaxpr
 from .field import Field, apply_to_values
 from .inputs import ValuesByDerivative
 from .problem import Problem
+from .terms import example_lattice
 from .tracing import Tracer, values_of
 
 Step = tuple[
@@ -28,28 +31,20 @@ Step = tuple[
 
 # by JAX's names for them; the viewer has the same list. What is true or false may come as 1 or 0.
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add": jnp.add, "sub": jnp.subtract, "mul": jnp.multiply, "div": jnp.divide, "neg": jnp.negative, "pow": jnp.power,
-    "abs": jnp.abs, "sign": jnp.sign, "square": jnp.square, "sqrt": jnp.sqrt, "rsqrt": jax.lax.rsqrt, "cbrt": jnp.cbrt,
-    "exp": jnp.exp, "exp2": jnp.exp2, "expm1": jnp.expm1, "log": jnp.log, "log1p": jnp.log1p, "logistic": jax.nn.sigmoid,
-    "sin": jnp.sin, "cos": jnp.cos, "tan": jnp.tan, "asin": jnp.asin, "acos": jnp.acos, "atan": jnp.atan, "atan2": jnp.atan2,
-    "sinh": jnp.sinh, "cosh": jnp.cosh, "tanh": jnp.tanh, "floor": jnp.floor, "ceil": jnp.ceil,
-    "max": jnp.maximum, "min": jnp.minimum, "clamp": lambda low, v, high: jnp.clip(v, low, high),
-    "lt": jnp.less, "le": jnp.less_equal, "gt": jnp.greater, "ge": jnp.greater_equal, "eq": jnp.equal, "ne": jnp.not_equal,
+    "add": jnp.add, "sub": jnp.subtract, "mul": jnp.multiply, "div": jnp.divide,
+    "neg": jnp.negative, "pow": jnp.power, "abs": jnp.abs, "sign": jnp.sign, "square": jnp.square,
+    "sqrt": jnp.sqrt, "rsqrt": jax.lax.rsqrt, "cbrt": jnp.cbrt, "exp": jnp.exp, "exp2": jnp.exp2,
+    "expm1": jnp.expm1, "log": jnp.log, "log1p": jnp.log1p, "logistic": jax.nn.sigmoid,
+    "sin": jnp.sin, "cos": jnp.cos, "tan": jnp.tan, "asin": jnp.asin, "acos": jnp.acos,
+    "atan": jnp.atan, "atan2": jnp.atan2, "sinh": jnp.sinh, "cosh": jnp.cosh, "tanh": jnp.tanh,
+    "floor": jnp.floor, "ceil": jnp.ceil, "max": jnp.maximum, "min": jnp.minimum,
+    "clamp": lambda low, v, high: jnp.clip(v, low, high), "lt": jnp.less, "le": jnp.less_equal,
+    "gt": jnp.greater, "ge": jnp.greater_equal, "eq": jnp.equal, "ne": jnp.not_equal,
     "and": jnp.logical_and, "or": jnp.logical_or, "not": jnp.logical_not,
     "select_n": lambda which, no, yes: jnp.where(which != 0, yes, no),
 }  # fmt: skip
-SAME = (
-    "broadcast_in_dim",
-    "convert_element_type",
-    "copy",
-    "stop_gradient",
-)  # at one point, what goes in comes out
-CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-}
+# at one point, what goes in comes out
+SAME = ("broadcast_in_dim", "convert_element_type", "copy", "stop_gradient")
 
 
 @dataclass(frozen=True)
@@ -98,87 +93,71 @@ class Formula:
 
 
 def formula_of(problem: Problem, name: str, unknowns: Mapping[str, Any]) -> Formula | None:
-    """A derived quantity as a formula; None where it is something else, such as a mean or a table."""
+    """A derived quantity as a formula.
+
+    Arguments:
+        problem: whose quantity it is.
+        name: of the quantity.
+        unknowns: the values of the unknown coefficients, which become numbers in the formula.
+
+    Returns:
+        The formula; None where it is something else, such as a mean or a table.
+    """
     try:
         with jax.enable_x64(True):
             return _traced(problem, name, {k: jnp.asarray(float(v)) for k, v in unknowns.items()})
-    except Exception:  # a function may refuse a single point, as a difference along an axis does; then it is no formula
+    except Exception:  # a function may refuse a single point, as a difference along an axis does
         return None
 
 
 def _traced(problem: Problem, name: str, unknowns: Mapping[str, Array]) -> Formula | None:
     def run(source: Any, coordinates: Mapping[str, Array]) -> Array:
         given = {**problem.field_map(source), **coordinates, **unknowns}
-        found = call(
-            problem.derived[name], problem._derived_arguments[name], given, f"derived[{name!r}]"
-        )
+        found = problem.derived_quantity(name, given)
         return values_of(found, source.shape, f"derived[{name!r}]")
 
     axes = problem.box.axes
     one = (1,) * len(axes)
     point = {axis: jax.ShapeDtypeStruct(one, jnp.float64) for axis in axes}
-    tracer = Tracer(axes, one)
-    tracer.dtype = jnp.float64
+    tracer = Tracer(axes, one, jnp.float64)
     jax.eval_shape(lambda c: run(tracer, c), point)
-    keys = sorted(tracer.needs)
+    keys = sorted(tracer.derivatives)
     values = [jax.ShapeDtypeStruct(one, jnp.float64) for _ in keys]
     traced = jax.make_jaxpr(lambda v, c: run(ValuesByDerivative(axes, one, dict(zip(keys, v))), c))(
         values, point
     )
     inputs = (*keys, *sorted(point))  # as JAX orders what it traces
-    steps: list[Step] = []
-    result = _flattened(traced.jaxpr, traced.consts, list(range(len(inputs))), len(inputs), steps)
-    if result is None:
-        return None
-    found = _pruned(Formula(inputs, tuple(steps), result[0]))
+    steps, result = _steps(traced, len(inputs))
+    found = _pruned(Formula(inputs, tuple(steps), result))
     return found if _agrees(found, problem, run) else None
 
 
-def _flattened(
-    jaxpr: Any, constants: Sequence[Any], inputs: Sequence[int], first: int, steps: list[Step]
-) -> list[int] | None:
-    """Adds the steps of a traced function; returns the places of its results, None if one of its steps has no name here."""
-    places: dict[Any, int] = dict(zip(jaxpr.invars, inputs))
+def _steps(closed: Any, first: int) -> tuple[list[Step], int]:
+    """The steps of a traced function with so many inputs, and the place of its result."""
+    steps: list[Step] = []
 
     def add(*step: Any) -> int:
         steps.append(step)
         return first + len(steps) - 1
 
-    def constant(value: Any) -> int | None:
+    def constant(value: Any) -> int:
         plain = np.asarray(value)
-        return (
-            add("constant", float(plain.reshape(())))
-            if plain.size == 1 and np.isfinite(plain).all()
-            else None
-        )
+        if plain.size != 1 or not np.isfinite(plain).all():
+            raise Unreadable
+        return add("constant", float(plain.reshape(())))
 
-    for variable, value in zip(jaxpr.constvars, constants):
-        if (at := constant(value)) is None:
-            return None
-        places[variable] = at
-
-    def place(operand: Any) -> int | None:
-        return constant(operand.val) if hasattr(operand, "val") else places.get(operand)
-
-    for equation in jaxpr.eqns:
+    def step(equation: Any, operands: list[int]) -> list[int]:
         name, options = equation.primitive.name, equation.params
-        operands = [at for at in map(place, equation.invars) if at is not None]
-        if len(operands) < len(equation.invars):
-            return None
-        if name in CALLS:
-            inner = options[CALLS[name]]
-            found = _flattened(inner.jaxpr, inner.consts, operands, first, steps)
-        elif name in SAME:
-            found = operands[:1]
-        elif name == "integer_pow":
-            found = [add("pow", operands[0], add("constant", float(options["y"])))]
-        else:
-            found = [add(name, *operands)] if name in OPERATIONS else None
-        if found is None:
-            return None
-        places.update(zip(equation.outvars, found))
-    found = [place(v) for v in jaxpr.outvars]
-    return None if None in found else found  # pyright: ignore[reportReturnType]
+        if name in SAME:
+            return operands[:1]
+        if name == "integer_pow":
+            return [add("pow", operands[0], add("constant", float(options["y"])))]
+        if name not in OPERATIONS:
+            raise Unreadable
+        return [add(name, *operands)]
+
+    (result,) = read_jaxpr(closed.jaxpr, closed.consts, range(first), constant, step)
+    return steps, result
 
 
 def _pruned(found: Formula) -> Formula:
@@ -202,20 +181,18 @@ def _pruned(found: Formula) -> Formula:
 
 
 def _agrees(found: Formula, problem: Problem, run: Callable[..., Array]) -> bool:
-    """Whether a formula gives what the function gives on a small lattice: at one point a mean, or a rounding to whole
-    numbers, looks like nothing at all."""
-    _, shapes, _ = problem._example()
-    shape = tuple(range(2, 2 + len(shapes)))
+    """Whether a formula gives what the function gives on a small lattice: at one point a mean, or a
+    rounding to whole numbers, looks like nothing at all."""
+    axes = problem.box.axes
+    shape = example_lattice(axes).shape
     draw = np.random.default_rng(0)
-    coordinates = {
-        axis: jnp.asarray(draw.uniform(*problem.box[axis], like.shape))
-        for axis, like in shapes.items()
-    }
+    drawn = {axis: draw.uniform(*problem.box[axis], n) for axis, n in zip(axes, shape)}
+    coordinates = Lattice(weights=None, **drawn).arrays()
     each = {
         key: jnp.asarray(draw.normal(size=shape))
         for key in found.inputs
         if not isinstance(key, str)
     }
-    true = run(ValuesByDerivative(problem.box.axes, shape, each), coordinates)
+    true = run(ValuesByDerivative(axes, shape, each), coordinates)
     ours = found([coordinates[key] if isinstance(key, str) else each[key] for key in found.inputs])
     return np.allclose(np.broadcast_to(ours, shape), true, rtol=1e-9, atol=1e-12, equal_nan=True)

@@ -9,28 +9,27 @@ from typing import Any
 
 import numpy as np
 
+from ..core import add_up
 from ..separable import Key, Pair
-
-# A source may also have `takes`, which says of the shape of an array whether to leave its product with a combination to
-# `weighed(terms, varying)`, the values of Σ terms + Σ array · terms.
 
 
 @dataclass(frozen=True)
 class Polynomial:
-    """Σ c ∂ᵃu + Σ c ∂ᵃu ∂ᵇv + plain: an expression of degree two at most, `plain` depending on the coordinates alone."""
+    """Σ c ∂ᵃu + Σ c ∂ᵃu ∂ᵇv + plain: an expression of degree two at most, `plain` depending on the
+    coordinates alone."""
 
     terms: dict[Key, Any] = field(default_factory=dict)
     pairs: dict[Pair, Any] = field(default_factory=dict)
     plain: Any = None  # an array that broadcasts to the lattice; None: nothing
 
+    @property
+    def is_known(self) -> bool:
+        """Whether this depends on the coordinates alone."""
+        return not self.terms and not self.pairs
+
     def __add__(self, other: Polynomial) -> Polynomial:
-        plain = (
-            other.plain
-            if self.plain is None
-            else self.plain
-            if other.plain is None
-            else self.plain + other.plain
-        )
+        both = [p for p in (self.plain, other.plain) if p is not None]
+        plain = add_up(both) if both else None
         return Polynomial(_sum(self.terms, other.terms), _sum(self.pairs, other.pairs), plain)
 
     def scaled(self, scale: Any) -> Polynomial:
@@ -42,8 +41,9 @@ class Polynomial:
         )
 
     def times(self, other: Polynomial) -> Polynomial | None:
-        """The product, if it is of degree two and its constants are numbers: an array times a field is neither."""
-        if not self.terms and not self.pairs and not other.terms and not other.pairs:
+        """The product, if it is of degree two and its constants are numbers: an array times a field
+        is neither."""
+        if self.is_known and other.is_known:
             return Polynomial(
                 plain=None
                 if self.plain is None or other.plain is None
@@ -62,7 +62,8 @@ class Polynomial:
         return out
 
     def moved(self, shift: tuple[int, ...]) -> Polynomial | None:
-        """The derivative by `shift`, of first order along one axis; unknown where `plain` varies."""
+        """The derivative by `shift`, of first order along one axis; unknown where `plain`
+        varies."""
         if np.ndim(self.plain):
             return None
 

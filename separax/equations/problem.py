@@ -1,11 +1,14 @@
-"""A problem: an equation in a box with its conditions, checked as a whole before anything is computed."""
+"""A problem: an equation in a box with its conditions, checked as a whole before anything is
+computed."""
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,43 +16,59 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import InputError, as_array, call, finite, fits, listed, nearest, parameters
-from ..domain import Box, Shape
+from ..core import InputError, as_array, call, finite, fits, listed, nearest, parameters, shown
+from ..domain import Box, Place, Shape
 from ..networks import KnownPart
 from ..separable import Key
-from .conditions import Condition
+from .conditions import AbstractCondition
 from .field import Field
-from .hard_conditions import built_in
-from .terms import Resolver
-from .tracing import Tracer, by_name, values_of
+from .hard_conditions import construction_of
+from .inputs import AtPlace, Inputs
+from .terms import AbstractTerm, check_derivatives, example_lattice
+from .tracing import Trace, Tracer, by_name, values_of
+
+PACKAGE = Path(__file__).parents[1]
+# names of functions that say what they are and not what equation they hold
+GENERAL = frozenset(
+    "residual residuals equation equations eq eqs eqn eqns pde pdes ode odes law laws system rhs"
+    " lhs"
+    " f g r fun func function inner wrapper wrapped named partial".split()
+)
 
 
 class Problem:
-    """An equation, its box and its conditions.
+    """An equation, its box and its conditions: N(u) = 0 in the box, B(u) = g on its faces.
+
+    A problem does not change once it is made: `during` and `with_terms` make others.
 
     Arguments:
         box: where it holds.
-        residual: a function of fields, coordinates and unknown coefficients, by name, that is zero where the equation
-            holds. For a system, a function that returns a dict of such, or a dict of functions.
-        conditions: `Initial`, `Dirichlet`, `Neumann`, `Robin`, `Periodic`, `Data`, or `Condition` for anything else.
+        residual: a function of fields, coordinates and unknown coefficients, by name, that is zero
+            where the equation holds. For a system, a function that returns a dict of such, or a
+            dict of functions.
+        conditions: `Initial`, `Dirichlet`, `Neumann`, `Robin`, `Periodic`, `Data`, `Condition` for
+            other operators, or an `AbstractCondition` of your own.
         fields: the names of the unknown functions.
-        reference: the true solution, a function of coordinates by name (for a system a dict of functions, or a
-            function returning a dict, of as many of the fields and derived quantities as are known); used to measure errors,
-            never for training.
+        reference: the true solution, a function of coordinates by name (for a system a dict of
+            functions, or a function returning a dict, of as many of the fields and derived
+            quantities as are known); used to measure errors, never for training.
         unknowns: names and first guesses of unknown coefficients, found together with the solution.
-        derived: further quantities of interest, functions of the fields by name, {"w": lambda u, v: v.x - u.y}: evaluated with
-            the solution, and known to `reference`.
-        inside: for a domain that is not a box: a function of coordinates by name that is true inside, or negative (a signed
-            distance); `box` is then its bounding box, and conditions without `on` are on its boundary.
-        name: what to call it in reports.
-        equation: the equation in one line of text, for reports; found by tracing the residual where it is left out.
+        derived: further quantities of interest, functions of the fields by name,
+            {"w": lambda u, v: v.x - u.y}: evaluated with the solution, and known to `reference`.
+        inside: for a domain that is not a box: a function of coordinates by name that is true
+            inside, or negative (a signed distance); `box` is then its bounding box, and conditions
+            without `on` are on its boundary.
+        name: what to call it in reports; the name of the residual function where that is one, the
+            name of the file that makes the problem otherwise.
+        equation: the equation in one line of text, for reports; found by tracing the residual where
+            it is left out.
     """
 
     def __init__(
         self,
         box: Box,
         residual: Callable[..., Any] | Mapping[str, Callable[..., Any]],
-        conditions: Sequence[Condition] = (),
+        conditions: Sequence[AbstractCondition] = (),
         *,
         fields: Sequence[str] = ("u",),
         reference: Any = None,
@@ -61,7 +80,7 @@ class Problem:
     ):
         if not isinstance(box, Box):
             raise InputError(
-                f"Problem: box must be a Box, got {box!r}: write Box(t=(0, 1), x=(-1, 1))"
+                f"Problem: box must be a Box, got {shown(box)}: write Box(t=(0, 1), x=(-1, 1))"
             )
         several = isinstance(residual, Mapping)
         functions = (
@@ -72,16 +91,18 @@ class Problem:
         for which, function in functions.items():
             if not callable(function):
                 raise InputError(
-                    f"Problem: {which} must be a function of the fields and coordinates, got {function!r}"
+                    f"Problem: {which} must be a function of the fields and coordinates, got"
+                    f" {shown(function)}"
                 )
         self.box, self.residual = box, residual
         if not isinstance(fields, (str, Sequence)):
             raise InputError(
-                f"Problem: fields must be names, got {fields!r}: write fields=('u', 'v')"
+                f"Problem: fields must be names, got {shown(fields)}: write fields=('u', 'v')"
             )
         if not isinstance(unknowns or {}, Mapping):
             raise InputError(
-                f"Problem: unknowns must be a dict of first guesses, got {unknowns!r}: write unknowns={{'kappa': 1.0}}"
+                "Problem: unknowns must be a dict of first guesses, got"
+                f" {shown(unknowns)}: write unknowns={{'kappa': 1.0}}"
             )
         self.shape = None if inside is None else Shape(inside, box)
         self.fields = (fields,) if isinstance(fields, str) else tuple(fields)
@@ -89,36 +110,76 @@ class Problem:
             k: finite(f"Problem: unknowns[{k!r}]", v) for k, v in (unknowns or {}).items()
         }
         self.reference, self.derived, self.equation = reference, dict(derived or {}), equation
-        self.name = name or getattr(residual, "__name__", "problem").strip("<>")
+        self.name = name or _name_of(residual)
         self._check_names()
         self._functions = {
-            which: (f, parameters(f, self._pool, which)) for which, f in functions.items()
+            which: (f, parameters(f, self.known_names, which)) for which, f in functions.items()
         }
-        if isinstance(conditions, Condition):
+        if isinstance(conditions, AbstractCondition):
             conditions = (conditions,)
         if isinstance(conditions, str) or not isinstance(conditions, Sequence):
             raise InputError(
-                f"Problem: conditions must be a list, got {conditions!r}: write conditions=[Initial(f), Dirichlet(0)]"
+                f"Problem: conditions must be a list, got {shown(conditions)}: write"
+                " conditions=[Initial(f), Dirichlet(0)]"
             )
         self.conditions = tuple(conditions)
         for condition in self.conditions:
-            if not isinstance(condition, Condition):
+            if not isinstance(condition, AbstractCondition):
                 raise InputError(
-                    f"Problem: conditions holds {condition!r}: write e.g. Initial(f), Dirichlet(0) or Condition(value, on='x-')"
+                    f"Problem: conditions holds {shown(condition)}: write e.g. Initial(f),"
+                    " Dirichlet(0) or Condition(value, on='x-')"
                 )
         self._trace_residual()
         self._check_derived()
-        resolver = Resolver(self)
-        built = built_in(resolver)
-        self.periodic, self.walls, self.given, self.lift = (
-            built.periodic,
-            built.walls,
-            built.given,
-            built.lift,
-        )
-        self.terms = resolver.terms()
+        built = construction_of(self)
+        self.periodic, self.walls = built.periodic, built.walls
+        self.given, self.lift = built.given, built.lift
+        self.terms = tuple(self._resolved())
         self._check_used()
         self._check_reference()
+        self._arguments = {
+            "box": box,
+            "residual": residual,
+            "conditions": self.conditions,
+            "fields": self.fields,
+            "reference": reference,
+            "unknowns": unknowns,
+            "derived": derived,
+            "inside": inside,
+            "name": self.name,
+            "equation": equation,
+        }
+        self._is_made = True
+
+    _is_made = False
+    _whole: Problem | None = None  # of a part of the interval of time
+    _fingerprint: str | None = None  # where the functions are not at hand
+    left_out: tuple[str, ...] = ()  # names of derived quantities that a folder could not keep
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._is_made:
+            raise AttributeError(
+                f"a problem does not change once it is made: write Problem(…, {name}=…)"
+            )
+        super().__setattr__(name, value)
+
+    def _changed(self, **changes: Any) -> Problem:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self) | changes)
+        return other
+
+    def __copy__(self) -> Problem:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Problem:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self._is_made or self.residual is None:
+            return super().__reduce_ex__(protocol)
+        # its terms hold functions made here, which no file can hold: it is made again
+        times = None if self._whole is None else self.box["t"]
+        return _made_again, (self.whole._arguments, times)
 
     @classmethod
     def without_functions(
@@ -137,8 +198,8 @@ class Problem:
         left_out: Sequence[str],
         fingerprint: str,
     ) -> Problem:
-        """A problem of which the functions are not at hand, as it is loaded from the folder of a run:
-        its solutions can be evaluated, and it cannot be solved.
+        """A problem of which the functions are not at hand, as it is loaded from the folder of a
+        run: its solutions can be evaluated, and it cannot be solved.
 
         Arguments:
             box, name, fields, unknowns: as ever.
@@ -155,18 +216,43 @@ class Problem:
         problem.periodic, problem.walls = tuple(periodic), tuple(map(tuple, walls))
         problem.residual = problem.reference = problem.equation = None
         problem.given = problem.conditions = problem.terms = problem.asked = ()
-        problem.needs = problem.multiplied = frozenset()
+        problem.derivatives = problem.factors_of_products = frozenset()
         problem.residuals, problem.left_out = tuple(terms), tuple(left_out)
         arguments = [(each, False) for each in (*fields, *box.axes)]
         problem.derived = dict(derived)
         problem._derived_arguments = dict.fromkeys(derived, arguments)
         problem._functions, problem._fingerprint = {}, fingerprint
+        problem._is_made = True
         return problem
 
-    # --- names and functions -----------------------------------------------------------------------------------
+    # --- parts and variants ----------------------------------------------------------------------
 
     @property
-    def _pool(self) -> dict[str, tuple[str, ...]]:
+    def whole(self) -> Problem:
+        """The problem that this is a part of in time: itself, if it is none."""
+        return self if self._whole is None else self._whole
+
+    def during(self, start: float, end: float) -> Problem:
+        """The same problem on a part of the interval of time; its terms stay those of the whole.
+
+        Arguments:
+            start: where the part begins.
+            end: where it ends.
+        """
+        times = (float(start), float(end))
+        box = Box(**{axis: times if axis == "t" else self.box[axis] for axis in self.box.axes})
+        shape = None if self.shape is None else self.shape.along(box)
+        return self._changed(box=box, shape=shape, _whole=self.whole)
+
+    def with_terms(self, terms: Iterable[AbstractTerm]) -> Problem:
+        """The same problem with other terms in place of those of its conditions."""
+        return self._changed(terms=tuple(terms))
+
+    # --- names and functions ---------------------------------------------------------------------
+
+    @property
+    def known_names(self) -> dict[str, tuple[str, ...]]:
+        """The names that functions of the problem may ask for, by what they are."""
         return {
             "field": self.fields,
             "coordinate": self.box.axes,
@@ -184,62 +270,143 @@ class Problem:
                 "Problem: fields is empty: name at least one unknown function, fields=('u',)"
             )
         seen: dict[str, str] = {}
-        for kind, names in {**self._pool, "derived quantity": tuple(self.derived)}.items():
+        for kind, names in {**self.known_names, "derived quantity": tuple(self.derived)}.items():
             for name in names:
                 if not isinstance(name, str) or not name.isidentifier():
                     raise InputError(
-                        f"Problem: {name!r} cannot name a {kind}: write a plain word such as 'u'"
+                        f"Problem: {shown(name)} cannot name a {kind}: write a plain word such as"
+                        " 'u'"
                     )
                 if name in seen:
                     raise InputError(
-                        f"Problem: {name!r} names both a {seen[name]} and a {kind}: rename one of them"
+                        f"Problem: {name!r} names both a {seen[name]} and a {kind}: rename one of"
+                        " them"
                     )
                 seen[name] = kind
 
     def _check_used(self) -> None:
-        used = {c for needs in (self.needs, *(t.needs for t in self.terms)) for c, _ in needs}
+        each = (self.derivatives, *(term.derivatives for term in self.terms))
+        used = {component for derivatives in each for component, _ in derivatives}
         if unused := [name for i, name in enumerate(self.fields) if i not in used]:
             raise InputError(
-                f"Problem: the field {unused[0]!r} appears in no residual and no condition: use it, or leave it out of fields"
+                f"Problem: the field {unused[0]!r} appears in no residual and no condition: use it,"
+                " or leave it out of fields"
             )
+
+    # --- running its functions on nothing --------------------------------------------------------
+
+    def trace(
+        self,
+        function: Callable[[AtPlace], Any],
+        place: Place | None = None,
+        accepts: Callable[[tuple[int, ...], tuple[int, ...]], bool] = lambda *shapes: False,
+    ) -> Trace:
+        """Runs a function of the fields on nothing, to find out what it asks for.
+
+        Arguments:
+            function: of the fields at a place.
+            place: where; a lattice of a different length along each axis, if it is left out.
+            accepts: which coefficients, by their shape and that of the place, stay formal.
+
+        Returns:
+            What it returned and what it asked for.
+        """
+        place = example_lattice(self.box.axes) if place is None else place
+        tracer = Tracer(self.box.axes, place.shape, accepts=accepts)
+        results: list[Any] = []
+
+        def run(place: Place, unknowns: Mapping[str, Array]) -> int:
+            results.append(function(AtPlace(self, place, tracer, Inputs(unknowns, {}))))
+            return 0
+
+        jax.eval_shape(run, place, self._no_unknowns())
+        (result,), asked = results, tuple(tracer.asked)
+        return Trace(result, asked, tracer.derivatives, tracer.uses_plain_values)
+
+    def _no_unknowns(self) -> dict[str, Any]:
+        return {k: jax.ShapeDtypeStruct((), jnp.float32) for k in self.unknowns}
+
+    def _trace_residual(self) -> None:
+        factors: set[frozenset[Key]] = set()
+
+        def run(at: AtPlace) -> list[str]:
+            found = self.expressions(at.source, at.coordinates, at.unknowns)
+            factors.update(
+                frozenset(r.terms)
+                for r in found.values()
+                if isinstance(r, Field) and r.terms and not r.linear
+            )
+            factors.update(frozenset(terms) for terms in at.source.asked)  # pyright: ignore[reportAttributeAccessIssue]
+            for name, r in found.items():
+                values_of(r, at.source.shape, name)
+            return list(found)
+
+        trace = self.trace(run)
+        self.residuals: tuple[str, ...] = tuple(trace.result)
+        self.derivatives, self.asked = trace.derivatives, trace.asked
+        # the merges that residuals which are not linear are made of
+        self.factors_of_products = frozenset(factors)
+        if not self.derivatives:
+            raise InputError(
+                f"residual depends on no field; it must be an expression of {listed(self.fields)}"
+                " that is zero where the equation holds"
+            )
+
+    def _resolved(self) -> Iterable[AbstractTerm]:
+        """The terms of all conditions, each under a name of its own."""
+        used = set(self.residuals)
+        for condition in self.conditions:
+            own = list(condition.terms(self))
+            names: dict[str, str] = {}
+            for name in dict.fromkeys(term.name for term in own):
+                number, names[name] = 1, name
+                while names[name] in used:
+                    number += 1
+                    names[name] = f"{name} {number}"
+                used.add(names[name])
+            for term in own:
+                named = dataclasses.replace(term, name=names[term.name])
+                trace = self.trace(named.parts, named.example(self.box.axes))
+                check_derivatives(named, self.fields, trace.derivatives)
+                yield dataclasses.replace(named, derivatives=trace.derivatives)
 
     def fingerprint(self) -> str:
         """The same for two problems whose residuals and conditions compute the same thing."""
         if self._fingerprint is not None:
             return self._fingerprint
-        tracer, coordinates, unknowns = self._example()
         seen: list[str] = []
 
-        def run(c: Any, k: Any) -> list[Any]:
-            values = [
-                values_of(e, tracer.shape, n) for n, e in self.expressions(tracer, c, k).items()
-            ]
-            fields = self.field_map(tracer)
-            for term in self.terms:
-                values += [values_of(term.operator(fields, c, k), tracer.shape, term.name)]
-                values += [term.value(c, k)] if term.fixed is None else []
-                values += [] if term.where is None else [term.where(c)]
-            values += [given.value(c) for given in self.given if given.value is not None]
-            return [*values, *([] if self.shape is None else [self.shape.mask(c)])]
+        def note(terms: Mapping[Key, Any]) -> None:
+            seen.append(repr(sorted((key, str(c)) for key, c in terms.items())))
 
-        tracer.note = lambda terms: seen.append(
-            repr(sorted((key, str(c)) for key, c in terms.items()))
-        )
+        def traced(function: Callable[[AtPlace], Any], place: Place) -> str:
+            tracer = Tracer(self.box.axes, place.shape, on_request=note)
+
+            def run(place: Place, unknowns: Mapping[str, Array]) -> Any:
+                return function(AtPlace(self, place, tracer, Inputs(unknowns, {})))
+
+            closed = jax.make_jaxpr(run)(place, self._no_unknowns())
+            return str(closed.jaxpr) + "".join(map(_digest, closed.consts))
+
+        def inside(at: AtPlace) -> list[Any]:
+            found = self.expressions(at.source, at.coordinates, at.unknowns)
+            values = [values_of(e, at.source.shape, n) for n, e in found.items()]
+            values += [g.value(at.coordinates) for g in self.given if g.value is not None]
+            return [*values, *([] if self.shape is None else [self.shape.mask(at.coordinates)])]
+
         with jax.enable_x64(True):  # the same whatever the caller's precision is
-            closed = jax.make_jaxpr(run)(coordinates, unknowns)
-        text = str(closed.jaxpr) + "".join(seen)
-        text += "".join(
-            hashlib.sha256(np.asarray(c, np.float64).tobytes()).hexdigest() for c in closed.consts
-        )
-        for term in self.terms:
-            arrays = [] if term.fixed is None else [*term.fixed.coordinates, term.value({}, {})]
-            text += f"{term.name} {term.axis} {term.sides} {term.boundary} {term.condition.weight} {term.condition.mix} {term.condition.jump}"
-            text += "".join(
-                hashlib.sha256(np.asarray(a, np.float64).tobytes()).hexdigest() for a in arrays
-            )
+            text = traced(inside, example_lattice(self.box.axes))
+            for term in self.terms:
+                place = term.example(self.box.axes)
+                text += f"{term.name} {term.axis} {term.sides} {term.boundary} {term.weight}"
+                text += traced(lambda at, t=term: [p.values for p in t.parts(at)], place)
+                text += "".join(map(_digest, term.fixed.coordinates)) if term.fixed else ""
+        text += "".join(seen)
         text += "".join(f"{g.component} {g.place}" for g in self.given if g.value is not None)
         text += f"{self.box} {self.periodic} {self.walls} {self.unknowns}"
         return hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
+
+    # --- evaluating its functions ----------------------------------------------------------------
 
     def field_map(self, source: Any) -> dict[str, Field]:
         """The fields by name, reading their values from `source`."""
@@ -260,36 +427,43 @@ class Problem:
         unknowns: Mapping[str, Array],
     ) -> dict[str, Any]:
         """The fields and what is derived from them."""
-        found = dict(fields)
-        for name, function in self.derived.items():
-            given = {**fields, **coordinates, **unknowns}
-            found[name] = call(function, self._derived_arguments[name], given, f"derived[{name!r}]")
-        return found
+        given = {**fields, **coordinates, **unknowns}
+        return dict(fields) | {name: self.derived_quantity(name, given) for name in self.derived}
+
+    def derived_quantity(self, name: str, given: Mapping[str, Any]) -> Any:
+        """One of the derived quantities.
+
+        Arguments:
+            name: which.
+            given: fields, coordinates and unknowns by name.
+        """
+        arguments = self._derived_arguments[name]
+        return call(self.derived[name], arguments, given, f"derived[{name!r}]")
 
     def _check_derived(self) -> None:
         for name, function in self.derived.items():
             if not callable(function):
                 raise InputError(
-                    f"Problem: derived[{name!r}] must be a function of the fields, got {function!r}: write {name}=lambda"
+                    f"Problem: derived[{name!r}] must be a function of the fields, got"
+                    f" {shown(function)}: write {name}=lambda"
                     f" {self.fields[0]}: {self.fields[0]}.{self.box.axes[-1]}"
                 )
         self._derived_arguments = {
-            k: parameters(f, self._pool, f"derived[{k!r}]") for k, f in self.derived.items()
+            k: parameters(f, self.known_names, f"derived[{k!r}]") for k, f in self.derived.items()
         }
-        tracer, coordinates, unknowns = self._example()
 
-        def run(c: Any, k: Any) -> list[Array]:
-            found = self.quantities(self.field_map(tracer), c, k)
-            return [
-                values_of(found[name], tracer.shape, f"derived[{name!r}]") for name in self.derived
-            ]
+        def run(at: AtPlace) -> None:
+            found = self.quantities(at.fields, at.coordinates, at.unknowns)
+            for name in self.derived:
+                values_of(found[name], at.source.shape, f"derived[{name!r}]")
 
-        jax.eval_shape(run, coordinates, unknowns)
+        self.trace(run)
 
     def expressions(
         self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
     ) -> dict[str, Any]:
-        """The residuals by name, as the user's function returns them: fields, or arrays of the source's shape."""
+        """The residuals by name, as the user's function returns them: fields, or arrays of the
+        source's shape."""
         if self.residual is None:
             raise InputError(
                 f"{self.name} was loaded from its run, which does not keep the functions of the"
@@ -301,67 +475,27 @@ class Problem:
             dict(zip(self.residual, found)) if isinstance(self.residual, Mapping) else found[0]
         )
 
-    def _example(self) -> tuple[Tracer, dict[str, Any], dict[str, Any]]:
-        """A lattice of a different length along each axis, to run functions on without computing anything."""
-        shape = tuple(range(2, 2 + self.box.dimension))
-        lattice = {
-            a: jax.ShapeDtypeStruct(
-                tuple(n if i == j else 1 for j in range(len(shape))), jnp.float32
-            )
-            for i, (a, n) in enumerate(zip(self.box.axes, shape))
-        }
-        return (
-            Tracer(self.box.axes, shape),
-            lattice,
-            {k: jax.ShapeDtypeStruct((), jnp.float32) for k in self.unknowns},
-        )
-
-    def _trace_residual(self) -> None:
-        tracer, coordinates, unknowns = self._example()
-
-        names: list[str] = []
-        multiplied: set[frozenset[Key]] = set()
-
-        def values(c, k):
-            found = self.expressions(tracer, c, k)
-            names.extend(found)
-            multiplied.update(tracer.merged)
-            multiplied.update(
-                frozenset(r._terms)
-                for r in found.values()
-                if isinstance(r, Field) and r._terms and not r.linear
-            )
-            return {name: values_of(r, tracer.shape, name) for name, r in found.items()}
-
-        jax.eval_shape(values, coordinates, unknowns)
-        self.residuals: tuple[str, ...] = tuple(names)
-        self.needs, self.asked = tracer.needs, tuple(tracer.asked)
-        self.multiplied = frozenset(
-            multiplied
-        )  # the merges that residuals which are not linear are made of
-        if not self.needs:
-            raise InputError(
-                f"residual depends on no field; it must be an expression of {listed(self.fields)} that is zero where the equation holds"
-            )
-
     def _check_reference(self) -> None:
-        if self.reference is None or getattr(
-            self.reference, "lazy", False
-        ):  # computed when it is first asked for
+        # a lazy one is computed when it is first asked for
+        if self.reference is None or getattr(self.reference, "lazy", False):
             return
-        _, coordinates, _ = self._example()
-        shape = tuple(range(2, 2 + self.box.dimension))
-        jax.eval_shape(lambda c: self.reference_values(c, shape, self.reference), coordinates)
+        self.trace(
+            lambda at: self.reference_values(
+                at.inputs.coordinates(at.place), at.place.shape, self.reference
+            )
+        )
 
     def reference_values(
         self, coordinates: Mapping[str, Array], shape: tuple[int, ...], reference: Any
     ) -> dict[str, Array]:
-        """A reference (a function or a dict of them) by field name, at coordinates that broadcast to `shape`."""
+        """A reference (a function or a dict of them) by field name, at coordinates that broadcast
+        to `shape`."""
 
         def one(function: Any, argument: str) -> Any:
             if not callable(function):
                 raise InputError(
-                    f"{argument} must be a function of the coordinates, got {function!r}: write reference=lambda x: …"
+                    f"{argument} must be a function of the coordinates, got {shown(function)}:"
+                    " write reference=lambda x: …"
                 )
             return call(
                 function,
@@ -377,13 +511,15 @@ class Problem:
             if not isinstance(found, Mapping):
                 if len(self.fields) > 1:
                     raise InputError(
-                        f"reference: one function for the fields {listed(self.fields)}: write a dict, reference={{{self.fields[0]!r}: …}}, or let it return one"
+                        f"reference: one function for the fields {listed(self.fields)}: write a"
+                        f" dict, reference={{{self.fields[0]!r}: …}}, or let it return one"
                     )
                 found = dict.fromkeys(self.fields, found)
         for k in found:
             if k not in self.outputs:
                 raise InputError(
-                    f"reference: {k!r} is not a field; the fields are {listed(self.outputs)}.{nearest(k, self.outputs)}"
+                    f"reference: {k!r} is not a field; the fields are"
+                    f" {listed(self.outputs)}.{nearest(k, self.outputs)}"
                 )
         return {
             k: jnp.broadcast_to(fits(as_array(v, "reference"), shape, f"reference {k!r}"), shape)
@@ -397,29 +533,10 @@ class Problem:
                 f"{self.name} was loaded from its run, which does not keep the functions of the"
                 " problem: give the reference, solution.relative_l2(exact)"
             )
-        return "the problem has no reference: give one, Problem(…, reference=exact) or solution.relative_l2(exact)"
-
-    left_out: tuple[str, ...] = ()  # names of derived quantities that a folder could not keep
-    _fingerprint: str | None = None  # where the functions are not at hand
-    _whole: Problem | None = None  # of a part of the interval of time
-
-    @property
-    def whole(self) -> Problem:
-        """The problem that this is a part of in time: itself, if it is none."""
-        return self if self._whole is None else self._whole
-
-    def during(self, start: float, end: float) -> Problem:
-        """The same problem on a part of the interval of time; its terms stay those of the whole."""
-        part = copy.copy(self)
-        part._whole = self.whole
-        part.box = Box(
-            **{
-                axis: (float(start), float(end)) if axis == "t" else self.box[axis]
-                for axis in self.box.axes
-            }
+        return (
+            "the problem has no reference: give one, Problem(…, reference=exact) or"
+            " solution.relative_l2(exact)"
         )
-        part.shape = None if self.shape is None else self.shape.along(part.box)
-        return part
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, {self.box!r}, fields={self.fields}, terms={self.names})"
@@ -428,3 +545,32 @@ class Problem:
         from ..output import of_problem
 
         return of_problem(self)
+
+
+def _made_again(arguments: Mapping[str, Any], times: tuple[float, float] | None) -> Problem:
+    whole = Problem(**arguments)
+    return whole if times is None else whole.during(*times)
+
+
+def _digest(array: Any) -> str:
+    return hashlib.sha256(np.asarray(array, np.float64).tobytes()).hexdigest()
+
+
+def _name_of(residual: Any) -> str:
+    """The name of a problem that was given none: that of its residual function, where that says
+    something; else that of the file that makes the problem; "problem" where there is no file."""
+    name = getattr(residual, "__name__", "")
+    if name.isidentifier() and name.strip("_").lower() not in GENERAL and len(name) > 2:
+        return name
+    frame: Any = sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        file = Path(frame.f_code.co_filename)
+        if PACKAGE not in file.parents:
+            break
+        frame = frame.f_back
+    else:
+        return "problem"
+    words = re.sub(r"\W+", "_", file.stem).strip("_")
+    # a notebook's cells and what is typed into a terminal are no files
+    is_file = file.suffix == ".py" and file.exists() and words and words != "main"
+    return words if is_file else "problem"

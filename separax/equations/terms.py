@@ -1,399 +1,355 @@
-"""Conditions as a problem resolves them to terms of the loss, with one place each."""
+"""Terms: what a loss adds up besides the residuals. A condition becomes one term for each of its
+places.
+
+    term = Σ over its parts of  factor · mean of (what the part leaves)²
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import InputError, as_array, call, finite, fits, listed, parameters
-from ..domain import BOUNDARY, Lattice, Points
-from ..separable import Key
-from .conditions import Condition
+from ..core import InputError, add_up, listed, shown
+from ..domain import TIME, Lattice, Place, Points
+from ..networks import SeparableSource
+from ..separable import Key, Square, separate
 from .field import Field
+from .inputs import AtPlace
 from .tracing import values_of
 
-if TYPE_CHECKING:
-    from .problem import Problem
-
-ALONG = 33  # points per axis of a face at which it is looked whether a condition is there at all
+SIGNS = {"-": -1.0, "+": 1.0}  # of the outward normal
+SEVERAL = 7  # points of a place that a term is tried on
 
 
-@dataclass(frozen=True, eq=False)
-class Term:
-    """A condition as a problem has resolved it: one place, one operator, one value."""
+@dataclass(frozen=True)
+class Part:
+    """What is left at the points of a place; it adds `factor` times the mean of its squares.
 
-    condition: Condition
+    Attributes:
+        name: of the term that it belongs to.
+        place: a lattice or points.
+        values: one per point of the place.
+        factor: what the mean is multiplied by.
+    """
+
     name: str
-    axis: (
-        str | None
-    )  # the axis whose faces this is on; None: scattered points, of data or on the boundary of a shape
-    sides: str
-    operator: Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], Field]
-    value: Callable[[Mapping[str, Array], Mapping[str, Array]], Array | np.ndarray]
-    fixed: Lattice | Points | None  # where the values of an array lie
-    needs: frozenset[Key] = field(default=frozenset())
+    place: Place
+    values: Array
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AbstractTerm(ABC):
+    """One place of a condition, and what the condition leaves there.
+
+    Without `axis`, `boundary` and `fixed` the place is where the residual is: inside.
+
+    Attributes:
+        name: in the history of the loss. Terms of one name are added up.
+        weight: factor of the term in the loss.
+        axis: the axis whose faces the place is on.
+        sides: which of them, "-", "+" or "-+".
+        boundary: whether the place is the boundary of the problem's shape.
+        fixed: points or a lattice, where the place is not drawn.
+        is_measured: whether the term compares with measurements. These are as uncertain as they
+            are: `emphasis` does not multiply them.
+        derivatives: the derivatives that the term is made of; found by tracing.
+    """
+
+    name: str
+    weight: float = 1.0
+    axis: str | None = None
+    sides: str = ""
     boundary: bool = False
-    where: Callable[[Mapping[str, Array]], Array] | None = (
-        None  # true on the part of its place that counts
+    fixed: Lattice | Points | None = None
+    is_measured: bool = False
+    derivatives: frozenset[Key] = frozenset()
+
+    argument: ClassVar[str] = "of"  # what a refusal calls the function of the fields
+
+    @property
+    @abstractmethod
+    def couples_points(self) -> bool:
+        """Whether what is left at one point depends on the fields at others, too."""
+
+    @abstractmethod
+    def parts(self, at: AtPlace) -> list[Part]:
+        """What the term leaves of the fields at its place."""
+
+    def squares(self, at: AtPlace) -> list[Square] | None:
+        """The parts as squares of sums of products, whose means add up to the term, so that no
+        lattice is needed; None where they are no such sums.
+
+        Arguments:
+            at: a lattice, with the fields of a separable network.
+        """
+        return None
+
+    @property
+    def is_start(self) -> bool:
+        """Whether the term says what the fields are at the start of time: what one window of time
+        hands on to the next."""
+        return False
+
+    def example(self, axes: Sequence[str]) -> Place:
+        """A place like that of the term, without numbers, to try the term on."""
+        if self.fixed is not None:
+            return self.fixed
+        if self.boundary:
+            each = tuple(jax.ShapeDtypeStruct((SEVERAL,), jnp.float32) for _ in axes)
+            return Points(tuple(axes), each, normals=each)  # pyright: ignore[reportArgumentType]
+        return example_lattice(axes, {self.axis: len(self.sides)} if self.axis else {})
+
+    def _differentiable(self, expression: Any) -> Field:
+        if not isinstance(expression, Field):
+            raise InputError(
+                f"{self.name}: of must return a field, so that it can be differentiated along the"
+                f" normal; got {shown(expression)}"
+            )
+        return expression
+
+
+def example_lattice(axes: Sequence[str], counts: Mapping[str, int] | None = None) -> Lattice:
+    """A lattice without numbers and with another length along each axis, to run functions on
+    without computing anything.
+
+    Arguments:
+        axes: their names.
+        counts: the number of points along some of them.
+    """
+    lengths = {axis: 2 + i for i, axis in enumerate(axes)} | dict(counts or {})
+    return Lattice(
+        weights=None, **{a: jax.ShapeDtypeStruct((n,), jnp.float32) for a, n in lengths.items()}
     )
 
 
-class Resolver:
-    """Reads the conditions of a problem, and turns those that are not built into the network into what a loss adds up."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Term(AbstractTerm):
+    """A term of any kind.
 
-    def __init__(self, problem: Problem):
-        self.box, self.fields, self.unknowns, self.conditions = (
-            problem.box,
-            problem.fields,
-            problem.unknowns,
-            problem.conditions,
-        )
-        self.shape, self.residuals = problem.shape, problem.residuals
-        self._pool, self._example, self.field_map = (
-            problem._pool,
-            problem._example,
-            problem.field_map,
-        )
+    Attributes:
+        residual: from the fields at the place (`at.fields`, `at.coordinates`, `at.unknowns`) to
+            what is left: a field or an array with one value per point, or a `Part` at another
+            place, as an integral over one of the axes has it.
+        couples_points: False where what is left at a point depends on the fields there alone; the
+            output layers of a network can be solved for only then.
+    """
 
-    def _on_boundary(self, condition: Condition) -> bool:
-        """Whether a condition is on the boundary of a shape: all of it, or among other faces."""
-        named = condition.on == BOUNDARY or (
-            isinstance(condition.on, (list, tuple)) and BOUNDARY in condition.on
-        )
-        if named and self.shape is None:
-            raise InputError(
-                f"{condition.name}: on={BOUNDARY!r} is the boundary of a shape, but this problem fills its box: name faces, e.g."
-                f" on={self.box.axes[-1]!r}, or give the problem a shape, inside=lambda x, y: …"
+    residual: Callable[[AtPlace], Field | Array | Part]
+    couples_points: bool = True  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+
+    argument: ClassVar[str] = "residual"
+
+    def parts(self, at: AtPlace) -> list[Part]:
+        found = self.residual(at)
+        if isinstance(found, Part):
+            return [Part(self.name, found.place, found.values, found.factor)]
+        values = values_of(found, at.source.shape, f"{self.name}: residual")
+        return [Part(self.name, at.place, at.inside(values.astype(at.source.dtype)))]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ValueTerm(AbstractTerm):
+    """a F + b ∂F/∂n = g at every point of the place, n being the outward normal.
+
+    Attributes:
+        operator: from fields, coordinates and unknowns to F.
+        value: from coordinates and unknowns to g.
+        value_factor: a.
+        normal_factor: b.
+        where: from coordinates to whether a point of the place counts.
+    """
+
+    operator: Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], Field]
+    value: Callable[[Mapping[str, Array], Mapping[str, Array]], Array | np.ndarray]
+    value_factor: float = 1.0
+    normal_factor: float = 0.0
+    where: Callable[[Mapping[str, Array]], Array] | None = None
+
+    @property
+    def couples_points(self) -> bool:
+        return False
+
+    @property
+    def is_start(self) -> bool:
+        return self.axis == TIME and self.sides == "-" and self._is_of_value
+
+    @property
+    def _is_of_value(self) -> bool:
+        """Whether F itself is given, everywhere on the place."""
+        return (self.value_factor, self.normal_factor) == (1.0, 0.0) and self.where is None
+
+    def parts(self, at: AtPlace) -> list[Part]:
+        field = self.operator(at.fields, at.coordinates, at.unknowns)
+        found: Any = 0.0
+        if self.value_factor:
+            scaled = field * self.value_factor if self.value_factor != 1.0 else field
+            values = values_of(scaled, at.source.shape, f"{self.name}: of")
+            found = values.astype(at.source.dtype)
+        if self.normal_factor:
+            slope = self._normal_derivative(self._differentiable(field), at)
+            found = found + self.normal_factor * slope
+        residual = found - self._target(at, at.coordinates, at.unknowns)
+        where = None if self.where is None else self.where(at.inputs.coordinates(at.place))
+        factor = float(max(1, len(self.sides)))
+        return [Part(self.name, at.place, at.inside(residual, where), factor)]
+
+    def _target(
+        self, at: AtPlace, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
+    ) -> Array:
+        given = self.value(coordinates, unknowns) if at.tabulated is None else at.tabulated
+        return jnp.asarray(given, at.source.dtype)
+
+    def _normal_derivative(self, field: Field, at: AtPlace) -> Array:
+        place = at.place
+        if self.boundary:
+            assert isinstance(place, Points)
+            assert place.normals is not None
+            assert at.problem.shape is not None
+            normals = dict(zip(place.axes, place.normals))
+            return add_up(
+                normals[axis] * field.d(**{axis: 1}).evaluate() for axis in at.problem.shape.axes
             )
-        if named and condition.jump:
-            raise InputError(
-                f"{condition.name}: the boundary of a shape has no opposite side: name an axis, on={self.box.axes[-1]!r}"
-            )
-        return self.shape is not None and not condition.jump and (condition.on is None or named)
-
-    def _faces(self, condition: Condition) -> dict[str, str]:
-        curved = () if self.shape is None else self.shape.axes
-        if condition.on is None:
-            if not self.box.space:
-                raise InputError(
-                    f"{condition.name}: {self.box!r} has no axis but t; say where, on='t-'"
-                )
-            flat = [axis for axis in self.box.space if axis not in curved]
-            if not flat and condition.jump:
-                raise InputError(
-                    f"{condition.name}: the shape depends on every axis of space, so that none is periodic: leave it out"
-                )
-            return self.box.faces(flat)
-        if self._on_boundary(condition):
-            left = (
-                []
-                if isinstance(condition.on, str)
-                else [name for name in condition.on if name != BOUNDARY]
-            )
-            return self.box.faces(left, f"{condition.name}: on")
-        if condition.on == "t-" and "t" not in self.box.axes:
-            raise InputError(
-                f"{condition.name}: there is no time axis 't' in {self.box!r}; say which face it is on, e.g. on={self.box.axes[0] + '-'!r}"
-            )
-        faces = self.box.faces(condition.on, f"{condition.name}: on")
-        if condition.jump and (cut := [axis for axis in faces if axis in curved]):
-            raise InputError(
-                f"{condition.name}: on={condition.on!r}: the shape depends on {listed(cut)}, and a shape has no opposite faces: leave"
-                " it out, or write inside as a function of other axes"
-            )
-        if not faces:
-            raise InputError(
-                f"{condition.name}: on names no face, got {condition.on!r}: write e.g. on={self.box.axes[0] + '-'!r}"
-            )
-        return faces
-
-    def _operator(self, condition: Condition) -> Callable[..., Field]:
-        if condition.of is None:
-            if len(self.fields) > 1:
-                raise InputError(
-                    f"{condition.name}: which of the fields {listed(self.fields)}? Write of=lambda {self.fields[0]}: {self.fields[0]}"
-                )
-            return lambda fields, coordinates, unknowns: fields[self.fields[0]]
-        if isinstance(condition.of, str):
-            if condition.of not in self.fields:
-                raise InputError(
-                    f"{condition.name}: of must be a function of the fields or the name of one ({listed(self.fields)}), got"
-                    f" {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}"
-                )
-            return lambda fields, coordinates, unknowns: fields[condition.of]
-        if not callable(condition.of):
-            raise InputError(
-                f"{condition.name}: of must be a function of the fields, got {condition.of!r}: write of=lambda {self.fields[0]}: {self.fields[0]}.{self.box.axes[0]}"
-            )
-        of, names = condition.of, parameters(condition.of, self._pool, f"{condition.name}: of")
-        return lambda fields, coordinates, unknowns: call(
-            of, names, {**fields, **coordinates, **unknowns}, f"{condition.name}: of"
-        )
-
-    def _trace_operator(
-        self, condition: Condition, operator: Callable[..., Field], axis: str | None
-    ) -> tuple[frozenset[Key], dict[Key, float] | None]:
-        """What an operator needs, and its terms if it is a plain combination of derivatives."""
-        tracer, coordinates, unknowns = self._example()
-        plain: list[dict[Key, float] | None] = []
-
-        def run(c, k):
-            result = operator(self.field_map(tracer), c, k)
-            plain.append(
-                dict(result._terms) if isinstance(result, Field) and result._formal else None
-            )
-            values_of(result, tracer.shape, f"{condition.name}: of")
-            if axis is not None and (condition.mix[1] or condition.jump):
-                if not condition.mix[0] and not condition.jump:
-                    tracer.asked.clear()  # a slope alone: the value was looked at and is not needed
-                if not isinstance(result, Field):
-                    raise InputError(
-                        f"{condition.name}: of must return a field, so that it can be differentiated along the normal; got {result!r}"
-                    )
-                values_of(result.d(**{axis: 1}), tracer.shape, f"{condition.name}: of")
-            return 0
-
-        jax.eval_shape(run, coordinates, unknowns)
-        if not tracer.needs:
-            raise InputError(
-                f"{condition.name}: of depends on no field; write an expression of {listed(self.fields)}"
-            )
-        return frozenset(tracer.needs), plain[0]
-
-    def terms(self) -> tuple[Term, ...]:
-        """Conditions as loss terms, one per axis they act on."""
-        found: list[Term] = []
-        used = set(self.residuals)
-        for condition in (c for c in self.conditions if not c.hard):
-            operator = self._operator(condition)
-            name, n = condition.name, 1
-            while name in used:
-                n += 1
-                name = f"{condition.name} {n}"
-            used.add(name)
-            if condition.points is not None:
-                needs, _ = self._trace_operator(condition, operator, None)
-                if condition.jump or condition.mix[1]:
-                    raise InputError(
-                        f"{name}: scattered points have no faces: write Data(points, values, of=lambda u: u.x)"
-                    )
-                points = Points.of(self.box, condition.points, f"{name}: points")
-                if not points.shape[0]:
-                    raise InputError(f"{name}: points is empty: give at least one")
-                for axis, c in zip(points.axes, points.coordinates):
-                    self.box.check_inside(axis, c, f"{name}: points")
-                self._check_inside_shape(points, f"{name}: points")
-                try:
-                    values = np.asarray(condition.value, dtype=float)
-                except (TypeError, ValueError):
-                    raise InputError(
-                        f"{name}: values must be numbers, got {condition.value!r}"
-                    ) from None
-                if not np.all(np.isfinite(values)):
-                    raise InputError(f"{name}: values holds numbers that are not finite")
-                if values.shape != points.shape:
-                    raise InputError(
-                        f"{name}: {points.shape[0]} points but values of shape {values.shape}: give one number per point, shape ({points.shape[0]},)"
-                    )
-                found.append(
-                    Term(
-                        condition, name, None, "", operator, lambda c, k, v=values: v, points, needs
-                    )
-                )
-                continue
-            faces = self._faces(condition)
-            where = self._where(condition, name, faces)
-            if self._on_boundary(condition):
-                found.append(replace(self._boundary_term(condition, name, operator), where=where))
-            for axis, sides in faces.items():
-                if condition.jump:
-                    check_both(name, axis, sides)
-                needs, _ = self._trace_operator(condition, operator, axis)
-                value, fixed = self._value(replace(condition, name=name), faces, axis, sides)
-                found.append(
-                    Term(condition, name, axis, sides, operator, value, fixed, needs, where=where)
-                )
-        return tuple(found)
-
-    def _where(
-        self, condition: Condition, name: str, faces: Mapping[str, str]
-    ) -> Callable[[Mapping[str, Array]], Array] | None:
-        """The function that tells which part of its faces a condition is on; refused if that is none."""
-        if condition.where is None:
-            return None
-        where, argument = condition.where, f"{name}: where"
-        if not callable(where):
-            raise InputError(
-                f"{argument} must be a function of coordinates, got {where!r}: write where=lambda x, y: x > 0"
-            )
-        names = parameters(where, {"coordinate": self.box.axes}, argument)
-
-        def evaluate(c: Mapping[str, Any]) -> Array:
-            return as_array(call(where, names, c, argument), argument)
-
-        seen = []
-        for place in self._samples(faces, self._on_boundary(condition)):
-            found = evaluate(place)
-            if found.dtype != bool:
-                raise InputError(
-                    f"{argument} must be true or false, got numbers of type {found.dtype}: write where=lambda x, y: x > 0"
-                )
-            seen.append(bool(jnp.any(found)))
-        if not any(seen):
-            places = [
-                *(["the boundary"] if self._on_boundary(condition) else []),
-                *(a + s for a, s in faces.items()),
-            ]
-            raise InputError(
-                f"{argument} is true nowhere on {listed(places)}: check it and the box"
-            )
-        return evaluate
-
-    def _samples(self, faces: Mapping[str, str], boundary: bool) -> Iterator[dict[str, Array]]:
-        """Coordinates on every face, and on the boundary of the shape."""
-        line = {axis: jnp.linspace(*self.box[axis], ALONG) for axis in self.box.axes}
-        for axis, sides in faces.items():
-            ends = [
-                jnp.asarray(self.box.ends(axis, sides)) if a == axis else line[a]
-                for a in self.box.axes
-            ]
-            yield dict(zip(self.box.axes, jnp.meshgrid(*ends, indexing="ij", sparse=True)))
-        if boundary and self.shape is not None:
-            points = self.shape.boundary()[0]
-            own = {axis: jnp.asarray(points[:, i]) for i, axis in enumerate(self.shape.axes)}
-            yield {
-                axis: own.get(axis, jnp.resize(line[axis], (len(points),)))
-                for axis in self.box.axes
-            }
-
-    def _check_inside_shape(self, points: Points, argument: str) -> None:
-        if self.shape is None:
-            return
-        outside = int(np.sum(~np.asarray(self.shape.mask(points.arrays()))))
-        if outside:
-            raise InputError(
-                f"{argument}: {outside} of {points.shape[0]} points are outside the shape: leave them out"
-            )
-
-    def _boundary_term(
-        self, condition: Condition, name: str, operator: Callable[..., Field]
-    ) -> Term:
-        assert self.shape is not None  # only then is there a boundary
-        needs: frozenset[Key] = frozenset()
-        for axis in self.shape.axes if condition.mix[1] else [None]:
-            needs |= self._trace_operator(condition, operator, axis)[0]
-        value, argument = condition.value, f"{name}: value"
-        if not callable(value):
-            if np.ndim(value):
-                raise InputError(
-                    f"{argument} is an array, but the boundary of a shape has no lattice: write a function of coordinates, or Data(points, values)"
-                )
-            number = finite(argument, value)
-            return Term(
-                condition,
-                name,
-                None,
-                "",
-                operator,
-                lambda c, k: jnp.asarray(number),
-                None,
-                needs,
-                True,
-            )
-        names = parameters(
-            value,
-            {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)},
-            argument,
-        )
-
-        def evaluate(c: Any, k: Any) -> Array:
-            return as_array(call(value, names, {**c, **k}, argument), argument)
-
-        scattered = {axis: jax.ShapeDtypeStruct((7,), jnp.float32) for axis in self.box.axes}
-        fits(jax.eval_shape(evaluate, scattered, self._example()[2]), (7,), argument)
-        return Term(condition, name, None, "", operator, evaluate, None, needs, True)
-
-    def _value(
-        self, condition: Condition, faces: dict[str, str], axis: str, sides: str
-    ) -> tuple[Callable[..., Array], Lattice | None]:
-        value, name = condition.value, f"{condition.name}: value"
-        if callable(value):
-            names = parameters(
-                value,
-                {"coordinate": self.box.axes, "unknown coefficient": tuple(self.unknowns)},
-                name,
-            )
-            tracer, coordinates, unknowns = self._example()
-            place = self.box.index(axis)
-            coordinates[axis] = jax.ShapeDtypeStruct((1,) * self.box.dimension, jnp.float32)
-            shape = tuple(1 if i == place else n for i, n in enumerate(tracer.shape))
-
-            def evaluate(c, k):
-                return as_array(call(value, names, {**c, **k}, name), name)
-
-            fits(jax.eval_shape(evaluate, coordinates, unknowns), shape, name)
-            return evaluate, None
-        try:
-            array = np.asarray(value, dtype=None if value is None else float).astype(
-                float, casting="safe"
-            )
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{name} must be a number, a function of coordinates or an array, got {value!r}"
-            ) from None
-        if not np.all(np.isfinite(array)):
-            raise InputError(f"{name} holds numbers that are not finite")
-        if array.ndim == 0:
-            return (lambda c, k: jnp.asarray(array)), None
-        others = [a for a in self.box.axes if a != axis]
-        if len(faces) > 1 or len(sides) > 1:
-            raise InputError(
-                f"{name} is an array, which belongs to one face; this condition is on {listed(a + s for a, ss in faces.items() for s in ss)}: write one condition per face"
-            )
-        given = condition.lattice
-        if given is None:
-            if array.ndim != len(others):
-                raise InputError(
-                    f"{name} is an array of shape {array.shape}, but the face {axis + sides} has the axes {listed(others)}: give it one dimension per axis, in this order"
-                )
-            periodic = {a for c in self.conditions if c.jump for a in self._faces(c)}
-            grid = {
-                a: np.linspace(*self.box[a], n, endpoint=a not in periodic)
-                for a, n in zip(others, array.shape)
-            }
+        assert self.axis is not None  # scattered points have no normal
+        signs = jnp.asarray([SIGNS[side] for side in self.sides], at.source.dtype)
+        if isinstance(place, Lattice):
+            outward = place.along(self.axis, signs)
         else:
-            by_axis = (
-                dict(zip(given.axes, given.coordinates))
-                if isinstance(given, Lattice)
-                else dict(given)
-            )
-            if set(by_axis) - {axis} != set(others):
-                raise InputError(
-                    f"{condition.name}: lattice names {listed(by_axis)}, but the face {axis + sides} has the axes {listed(others)}"
-                )
-            grid = {a: np.asarray(by_axis[a], dtype=float) for a in others}
-            for a, c in grid.items():
-                self.box.check_inside(a, c, f"{condition.name}: lattice")
-            shape = tuple(len(c) for c in grid.values())
-            if array.shape != shape:
-                raise InputError(
-                    f"{name} has shape {array.shape}, but its lattice ({listed(others)}) has {shape}: give one number per lattice point"
-                )
-        coordinates = grid | {axis: np.array(self.box.ends(axis, sides))}
-        full = np.expand_dims(array, self.box.index(axis))
-        return (lambda c, k: jnp.asarray(full)), Lattice(
-            weights=None, **{a: coordinates[a] for a in self.box.axes}
+            outward = jnp.repeat(signs, place.shape[0] // len(self.sides))
+        return outward * field.d(**{self.axis: 1}).evaluate()
+
+    def squares(self, at: AtPlace) -> list[Square] | None:
+        source, place = at.source, at.place
+        assert isinstance(source, SeparableSource)
+        assert isinstance(place, Lattice)
+        field = self.operator(at.fields, at.coordinates, at.unknowns)
+        if self.where is not None or not isinstance(field, Field):
+            return None
+        of_value = linear_factors(source, field) if self.value_factor else None
+        of_slope = None
+        if self.normal_factor:
+            assert self.axis is not None  # scattered points have no normal
+            of_slope = linear_factors(source, field.d(**{self.axis: 1}))
+        if (self.value_factor and of_value is None) or (self.normal_factor and of_slope is None):
+            return None
+        target = separate(
+            lambda c, k: self._target(at, c, k),
+            at.coordinates,
+            at.unknowns,
+            dimension=len(place.axes),
         )
+        if target is None:
+            return None
+        axis = 0 if self.axis is None else place.axes.index(self.axis)
+        made: list[Sequence[Array]] = []
+        for factor, columns in ((self.value_factor, of_value), (self.normal_factor, of_slope)):
+            if columns is not None:
+                along = columns[axis]
+                if columns is of_slope:
+                    along = jnp.asarray([[SIGNS[s]] for s in self.sides], source.dtype) * along
+                made.append(_scaled(columns, axis, along, factor))
+        given = [
+            [
+                (-1.0 if i == 0 else 1.0)
+                * jnp.broadcast_to(p[i], (n,)).astype(source.dtype)[:, None]
+                for i, n in enumerate(place.shape)
+            ]
+            for p in target
+        ]
+        factors = [jnp.concatenate(each, 1) for each in zip(*made, *given)]
+        # a term adds up the means of its faces
+        scale = math.sqrt(max(1, len(self.sides)))
+        return [(_scaled(factors, 0, factors[0], scale), place.weights)]
+
+    def prescribed_field(self, at: AtPlace) -> int | None:
+        """The number of the field whose value is prescribed on faces; None if something else is."""
+        if self.axis is None or self.fixed is not None or not self._is_of_value:
+            return None
+        found = self.operator(at.fields, at.coordinates, at.unknowns)
+        nothing = (0,) * len(at.source.axes)
+        plain = found.terms if isinstance(found, Field) else {}
+        numbers = range(len(at.problem.fields))
+        return next((c for c in numbers if plain == {(c, nothing): 1.0}), None)
 
 
-def check_both(name: str, axis: str, sides: str) -> None:
-    if sides != "-+":
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JumpTerm(AbstractTerm):
+    """F and ∂F/∂x are the same on both faces of the axis x.
+
+    Attributes:
+        operator: from fields, coordinates and unknowns to F.
+    """
+
+    operator: Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], Field]
+
+    @property
+    def couples_points(self) -> bool:
+        return True
+
+    def _compared(self, at: AtPlace) -> tuple[Field, Field]:
+        """F and its derivative along the axis."""
+        assert self.axis is not None  # only faces lie opposite each other
+        field = self._differentiable(self.operator(at.fields, at.coordinates, at.unknowns))
+        return field, field.d(**{self.axis: 1})
+
+    def parts(self, at: AtPlace) -> list[Part]:
+        assert self.axis is not None  # only faces lie opposite each other
+        found = []
+        for field in self._compared(at):
+            values = values_of(field, at.source.shape, f"{self.name}: of")
+            lower, upper = at.on_faces(values, self.axis)
+            found.append(Part(self.name, at.lower_face(self.axis), upper - lower))
+        return found
+
+    def squares(self, at: AtPlace) -> list[Square] | None:
+        assert self.axis is not None  # only faces lie opposite each other
+        assert isinstance(at.source, SeparableSource)
+        assert isinstance(at.place, Lattice)
+        axis = at.place.axes.index(self.axis)
+        weights = [None if i == axis else w for i, w in enumerate(at.place.weights)]
+        found = []
+        for field in self._compared(at):
+            if (factors := linear_factors(at.source, field)) is None:
+                return None
+            jump = jnp.diff(factors[axis], axis=0)
+            found.append((_scaled(factors, axis, jump, 1.0), weights))
+        return found
+
+
+def linear_factors(source: SeparableSource, field: Field) -> list[Array] | None:
+    """The factors of a field that is a plain combination of derivatives.
+
+    Arguments:
+        source: the values of a separable network.
+        field: the field.
+
+    Returns:
+        Per axis an array (points, columns); None where the field is something else.
+    """
+    polynomial = field.polynomial
+    if polynomial is None or polynomial.pairs or polynomial.plain is not None:
+        return None
+    return source.columns(polynomial.terms)
+
+
+def _scaled(factors: Sequence[Array], axis: int, along: Array, scale: float) -> list[Array]:
+    """Factors with those of one axis replaced, times a number."""
+    own = along if scale == 1.0 else scale * along
+    return [own if i == axis else f for i, f in enumerate(factors)]
+
+
+def check_derivatives(term: AbstractTerm, fields: Sequence[str], found: frozenset[Key]) -> None:
+    """Refuses a term that depends on no field."""
+    if not found:
         raise InputError(
-            f"{name}: periodic along {axis} needs both of its faces: write on={axis!r}"
+            f"{term.name}: {term.argument} depends on no field; write an expression of"
+            f" {listed(fields)}"
         )

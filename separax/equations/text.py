@@ -1,8 +1,8 @@
 """The equation of a problem, as a person would write it.
 
-The catalogue's equations have a text of their own. Of a user's problem separax sees what the residual computes: where that is
-a polynomial of derivatives with numbers in front, tracing it gives the formula, u_tt - Δu + u² = f(t, x, y); otherwise the
-residual's own text is shown.
+The catalogue's equations have a text of their own. Of a user's problem separax sees what the
+residual computes: where that is a polynomial of derivatives with numbers in front, tracing it gives
+the formula, u_tt - Δu + u² = f(t, x, y); otherwise the residual's own text is shown.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..domain import Lattice
 from ..separable import Key
 from .field import Field
 from .polynomial import Polynomial
+from .terms import example_lattice
+from .tracing import Tracer
 
 if TYPE_CHECKING:
     from .problem import Problem
-    from .tracing import Tracer
 
 MOST_TERMS = 24  # beyond, the text of the residual is easier to read
 OFF = 1e-9
@@ -52,7 +54,9 @@ def traced(problem: Problem) -> list[str]:
     try:
         with jax.enable_x64(True):
             found = [_run(problem, moved) for moved in _guesses(problem)]
-    except Exception:  # a residual may do anything with the few numbers it is shown here; its text still says what it is
+    # a residual may do anything with the few numbers it is shown here; its text still says what it
+    # is
+    except Exception:
         return []
     if any(each is None for each in found):
         return []
@@ -66,7 +70,8 @@ def traced(problem: Problem) -> list[str]:
 
 
 def _guesses(problem: Problem) -> list[dict[str, float]]:
-    """Values of the unknown coefficients that show how a number depends on each: as given, then each moved once, then all."""
+    """Values of the unknown coefficients that show how a number depends on each: as given, then
+    each moved once, then all."""
     first = dict(problem.unknowns)
     return [
         first,
@@ -77,17 +82,17 @@ def _guesses(problem: Problem) -> list[dict[str, float]]:
 
 def example(problem: Problem) -> tuple[Tracer, dict[str, Any]]:
     """A few points to run functions of fields on, where nothing but their formula matters."""
-    tracer, shapes, _ = problem._example()
-    tracer.dtype = jnp.float64
-    coordinates = {}
+    axes = problem.box.axes
+    place = example_lattice(axes)
+    points = {}
+    for axis, number in zip(axes, place.shape):
+        low, high = problem.box[axis]
+        # nowhere special
+        inner = low + (high - low) * (0.2718 + 0.1 * np.sqrt(np.arange(1, number + 1)))
+        points[axis] = inner
     with jax.enable_x64(True):
-        for axis, like in shapes.items():
-            low, high = problem.box[axis]
-            inner = low + (high - low) * (
-                0.2718 + 0.1 * np.sqrt(np.arange(1, like.size + 1))
-            )  # nowhere special
-            coordinates[axis] = jnp.asarray(inner.reshape(like.shape))
-    return tracer, coordinates
+        coordinates = Lattice(weights=None, **points).arrays()
+    return Tracer(axes, place.shape, jnp.float64), coordinates
 
 
 def _run(problem: Problem, unknowns: Mapping[str, float]) -> dict[str, Polynomial] | None:
@@ -95,8 +100,8 @@ def _run(problem: Problem, unknowns: Mapping[str, float]) -> dict[str, Polynomia
     found = problem.expressions(
         tracer, coordinates, {k: jnp.asarray(v) for k, v in unknowns.items()}
     )
-    formulas = {name: e._polynomial if isinstance(e, Field) else None for name, e in found.items()}
-    if tracer.opened or any(p is None for p in formulas.values()):
+    formulas = {name: e.polynomial if isinstance(e, Field) else None for name, e in found.items()}
+    if tracer.uses_plain_values or any(p is None for p in formulas.values()):
         return None
     return formulas  # pyright: ignore[reportReturnType]
 
@@ -152,7 +157,8 @@ def _derivative(problem: Problem, key: Key) -> str:
 
 
 def _coefficient(problem: Problem, values: list[float]) -> str | None:
-    """A number in front as text, "-" or "" for ∓1's; with the unknown coefficients by name where it is linear in them."""
+    """A number in front as text, "-" or "" for ∓1's; with the unknown coefficients by name where it
+    is linear in them."""
     first, moved, last = values[0], values[1:-1], values[-1]
     names = list(problem.unknowns)
     slopes = [value - first for value in moved]

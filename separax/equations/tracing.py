@@ -1,63 +1,81 @@
-"""Running an equation on nothing, to find out what it asks for."""
+"""Running functions of fields on nothing, to find out what they ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core import InputError, add_up
-from ..separable import Key, Varying
+from ..core import InputError, shown
+from ..separable import AbstractValues, Key
 from .field import Field
 
 if TYPE_CHECKING:
     from .problem import Problem
 
 
-class Tracer:
-    """A source of values that only writes down what is asked of it."""
+class Tracer(AbstractValues):
+    """Values that are all zero, and that write down what is asked of them.
+
+    Attributes:
+        asked: the linear combinations of derivatives, in the order in which they were asked for;
+            None in place of a coefficient that is no plain number.
+        uses_plain_values: whether plain values of a field were handed out.
+    """
 
     def __init__(
         self,
         axes: tuple[str, ...],
         shape: tuple[int, ...],
-        waits: Callable[..., bool] = lambda *shapes: False,
+        dtype: Any = jnp.float32,
+        *,
+        accepts: Callable[[tuple[int, ...], tuple[int, ...]], bool] = lambda *shapes: False,
+        on_request: Callable[[Mapping[Key, Any]], None] = lambda terms: None,
     ):
-        self.axes, self.shape, self.dtype = axes, shape, jnp.float32
-        self.waits = waits  # of which coefficients it is told, as a separable network is: by their shape and the lattice's
-        self.asked: list[
-            dict[Key, float | None]
-        ] = []  # combinations; None: a coefficient that is no plain number
-        self.opened = False  # whether plain values of a field were handed out
-        self.note: Callable[[Mapping[Key, Any]], None] = lambda terms: None
-
-    def exposed(self) -> None:
-        self.opened = True
+        self.axes, self.shape, self.dtype = axes, shape, dtype
+        self.asked: list[dict[Key, float | None]] = []
+        self.uses_plain_values = False
+        self._accepts, self._on_request = accepts, on_request
 
     @property
-    def needs(self) -> frozenset[Key]:
+    def derivatives(self) -> frozenset[Key]:
+        """All derivatives that were asked for."""
         return frozenset(key for terms in self.asked for key in terms)
-
-    @property
-    def merged(self) -> list[frozenset[Key]]:
-        return [frozenset(terms) for terms in self.asked]
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
         self.asked.append({key: c if isinstance(c, float) else None for key, c in terms.items()})
-        self.note(terms)
+        self._on_request(terms)
         return jnp.zeros(self.shape, self.dtype)
 
-    def takes(self, coefficient: tuple[int, ...]) -> bool:
-        return self.waits(coefficient, self.shape)
+    def accepts_coefficient(self, shape: tuple[int, ...]) -> bool:
+        return self._accepts(shape, self.shape)
 
-    def weighed(self, terms: Mapping[Key, Any], varying: Varying) -> Array:
-        return add_up([self.values(terms), *(array * self.values(some) for array, some in varying)])
+    def note_plain_values(self) -> None:
+        self.uses_plain_values = True
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a function of fields did when it was run on nothing.
+
+    Attributes:
+        result: what it returned. Its arrays are no numbers: only its structure may be looked at.
+        asked: the linear combinations of derivatives that it asked for.
+        derivatives: all the derivatives in them.
+        uses_plain_values: whether it took plain values of a field.
+    """
+
+    result: Any
+    asked: tuple[dict[Key, float | None], ...]
+    derivatives: frozenset[Key]
+    uses_plain_values: bool
 
 
 def by_name(result: Any) -> dict[str, Any]:
+    """What a residual function returned, by name."""
     if isinstance(result, Mapping):
         if not result:
             raise InputError("residual returned an empty dict: return {'name': expression, …}")
@@ -68,34 +86,41 @@ def by_name(result: Any) -> dict[str, Any]:
 
 
 def values_of(result: Any, shape: tuple[int, ...], argument: str) -> Array:
-    """An expression's values, refused unless there is one per point."""
+    """An expression's values, refused unless there is one per point.
+
+    Arguments:
+        result: a field or an array.
+        shape: of the points.
+        argument: what returned it, for the refusal.
+
+    Returns:
+        The array of values.
+    """
     try:
-        values = result._values() if isinstance(result, Field) else jnp.asarray(result)
+        values = result.evaluate() if isinstance(result, Field) else jnp.asarray(result)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{argument} must return an expression of the fields, got {result!r} ({error})"
+            f"{argument} must return an expression of the fields, got {shown(result)} ({error})"
         ) from None
     if values.shape != tuple(shape):
         raise InputError(
-            f"{argument} returned an array of shape {values.shape} where there is one value per point, {tuple(shape)}: return an expression of the fields, without sums or reshapes"
+            f"{argument} returned an array of shape {values.shape} where there is one value per"
+            f" point, {tuple(shape)}: return an expression of the fields, without sums or reshapes"
         )
     return values
 
 
 def is_linear(problem: Problem) -> bool:
-    tracer, coordinates, unknowns = problem._example()
-    tracer.waits = lambda *shapes: True
-    parts: list[Any] = []
+    """Whether every residual of a problem is linear in the fields."""
 
-    def run(c: Mapping[str, Array], k: Mapping[str, Array]) -> int:
-        found = problem.expressions(tracer, c, k).values()
-        parts.extend(e._part if isinstance(e, Field) else None for e in found)
-        return 0
+    def residuals(at: Any) -> list[Any]:
+        return list(problem.expressions(at.source, at.coordinates, at.unknowns).values())
 
-    jax.eval_shape(run, coordinates, unknowns)
+    trace = problem.trace(residuals, accepts=lambda *shapes: True)
+    parts = [e.known_polynomial if isinstance(e, Field) else None for e in trace.result]
     # an array made from u.value may be anything
     return (
         not problem.unknowns
-        and not tracer.opened
-        and all(p is not None and not p.terms and not p.pairs for p in parts)
+        and not trace.uses_plain_values
+        and all(p is not None and p.is_known for p in parts)
     )

@@ -7,17 +7,17 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import InputError, listed
+from ..core import InputError, listed, shown
 from .field import Field
 
-# --- vector helpers -----------------------------------------------------------------------------------------------
+# --- vector helpers ------------------------------------------------------------------------------
 
 
 def _space(field: Field, axes: Sequence[str] | None, what: str) -> tuple[str, ...]:
     chosen = (
         tuple(axes)
         if axes is not None
-        else tuple(axis for axis in field._source.axes if axis != "t")
+        else tuple(axis for axis in field.source.axes if axis != "t")
     )
     if not chosen:
         raise InputError(
@@ -29,22 +29,39 @@ def _space(field: Field, axes: Sequence[str] | None, what: str) -> tuple[str, ..
 def _check_vector(fields: Any, what: str) -> None:
     if isinstance(fields, Field) or not all(isinstance(field, Field) for field in fields):
         raise InputError(
-            f"{what} takes a vector, one field per axis, got {fields!r}: write {what}((u, v))"
+            f"{what} takes a vector, one field per axis, got {shown(fields)}: write {what}((u, v))"
         )
 
 
 def grad(field: Field, axes: Sequence[str] | None = None) -> tuple[Field, ...]:
-    """The gradient over the space axes (every axis but t), or over `axes`."""
+    """The gradient, (∂u/∂x, ∂u/∂y, …).
+
+    Arguments:
+        field: u.
+        axes: along which axes; None: all but t.
+
+    Returns:
+        One field per axis.
+    """
     return tuple(field.d(**{axis: 1}) for axis in _space(field, axes, "grad"))
 
 
 def div(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field:
-    """The divergence of a vector with one component per space axis, or per axis of `axes`."""
+    """The divergence of a vector, ∂u/∂x + ∂v/∂y + ….
+
+    Arguments:
+        fields: the components of the vector, one per axis.
+        axes: the axes that they belong to; None: all but t.
+
+    Returns:
+        A field.
+    """
     _check_vector(fields, "div")
     along = _space(fields[0], axes, "div")
     if len(fields) != len(along):
         raise InputError(
-            f"div: {len(fields)} components for the axes {listed(along)}: give one per axis, or name the axes, div(v, axes=(…))"
+            f"div: {len(fields)} components for the axes {listed(along)}: give one per axis, or"
+            " name the axes, div(v, axes=(…))"
         )
     return functools.reduce(
         operator.add, (field.d(**{axis: 1}) for field, axis in zip(fields, along))
@@ -54,12 +71,21 @@ def div(fields: Sequence[Field], axes: Sequence[str] | None = None) -> Field:
 def curl(
     fields: Sequence[Field], axes: Sequence[str] | None = None
 ) -> Field | tuple[Field, Field, Field]:
-    """The curl: one field in two space axes (v.x - u.y), three in three."""
+    """The curl of a vector: ∂v/∂x - ∂u/∂y in two axes of space, ∇ × (u, v, w) in three.
+
+    Arguments:
+        fields: the components of the vector, one per axis.
+        axes: the axes that they belong to; None: all but t.
+
+    Returns:
+        A field in two axes, three fields in three.
+    """
     _check_vector(fields, "curl")
     along = _space(fields[0], axes, "curl")
     if len(fields) != len(along) or len(along) not in (2, 3):
         raise InputError(
-            f"curl: {len(fields)} components for the axes {listed(along)}: give two or three, one per axis"
+            f"curl: {len(fields)} components for the axes {listed(along)}: give two or three, one"
+            " per axis"
         )
     if len(along) == 2:
         (u, v), (x, y) = fields, along
@@ -73,7 +99,15 @@ def curl(
 
 
 def laplacian(field: Field | Sequence[Field], axes: Sequence[str] | None = None) -> Any:
-    """The sum of second derivatives over the space axes; of a vector, component by component."""
+    """The Laplacian, Δu = ∂²u/∂x² + ∂²u/∂y² + ….
+
+    Arguments:
+        field: u; of a vector every component by itself.
+        axes: along which axes; None: all but t.
+
+    Returns:
+        A field; of a vector one per component.
+    """
     if not isinstance(field, Field):
         return tuple(laplacian(component, axes) for component in field)
     return sum(field.d(**{axis: 2}) for axis in _space(field, axes, "laplacian"))

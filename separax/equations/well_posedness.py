@@ -1,5 +1,6 @@
-"""What can be added to a field without an equation or a condition noticing: a pressure is known up to a constant, or up to a function of time,
-where only its gradient is in the equation. That is no lack of conditions."""
+"""What can be added to a field without an equation or a condition noticing: a pressure is known up
+to a constant, or up to a function of time, where only its gradient is in the equation. That is no
+lack of conditions."""
 
 from __future__ import annotations
 
@@ -8,17 +9,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from .problem import Problem
-from .terms import Term
+from .terms import ValueTerm
 
 
 def gauge_freedom(problem: Problem) -> dict[str, list[tuple[str, ...]]]:
-    """By field, the axes that a function may depend on which can be added to it; () where that is a constant. Fields that are not named are
-    fixed by their values somewhere."""
-    keys = {*problem.needs, *(key for term in problem.terms for key in term.needs)}
+    """Gauge freedom: what can be added to a field without changing a residual or a condition. A
+    pressure of which only ∇p occurs is known up to a function of time, {"p": [("t",)]}; [()] is a
+    constant.
+
+    Arguments:
+        problem: its residuals and conditions.
+
+    Returns:
+        By field, the axes of the functions that can be added to it. Fields that are not named are
+        fixed by their values somewhere.
+    """
+    keys = {*problem.derivatives, *(k for term in problem.terms for k in term.derivatives)}
     found = {}
     for c, field in enumerate(problem.fields):
         if any(walls[c] for walls in problem.walls):  # values that are built in
@@ -48,7 +57,15 @@ ALONG = 7  # points per axis at which conditions are compared
 
 
 def missing_starts(problem: Problem, axes: Sequence[str] | None = None) -> list[str]:
-    """Fields with fewer conditions along an axis (one of all, or of `axes`) than derivatives."""
+    """Fields with fewer conditions along an axis than derivatives.
+
+    Arguments:
+        problem: its residuals and conditions.
+        axes: which axes; None: all of them.
+
+    Returns:
+        A sentence for each.
+    """
     found = []
     for i, axis in enumerate(problem.box.axes):
         if axes is not None and axis not in axes:
@@ -57,12 +74,13 @@ def missing_starts(problem: Problem, axes: Sequence[str] | None = None) -> list[
             continue
         for c, field in enumerate(problem.fields):
             order = max(
-                (orders[i] for component, orders in problem.needs if component == c), default=0
+                (orders[i] for component, orders in problem.derivatives if component == c),
+                default=0,
             )
             own = [
                 t
                 for t in problem.terms
-                if t.axis == axis and any(component == c for component, _ in t.needs)
+                if t.axis == axis and any(component == c for component, _ in t.derivatives)
             ]
             number = sum(len(t.sides) for t in own) + sum(
                 side in "-+" for side in problem.walls[i][c]
@@ -72,17 +90,19 @@ def missing_starts(problem: Problem, axes: Sequence[str] | None = None) -> list[
             derivative = f"{field}_{axis * order}"
             if axis == "t" and order == 2 and number == 1:
                 found.append(
-                    f"There is {derivative} but one condition at the start: an initial {field}_t would fix it,"
+                    f"There is {derivative} but one condition at the start: an initial {field}_t"
+                    " would fix it,"
                     f" sx.Initial(…, of=lambda {field}: {field}.t)"
                 )
             else:
                 found.append(
-                    f"There is {derivative}, but {number or 'no'} condition{'s' * (number != 1)} along {axis}"
+                    f"There is {derivative}, but {number or 'no'} condition{'s' * (number != 1)}"
+                    f" along {axis}"
                 )
     return found
 
 
-# --- conditions that contradict each other -------------------------------------------------------------------------
+# --- conditions that contradict each other -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -98,8 +118,17 @@ class PrescribedValue:
 
 @dataclass(frozen=True)
 class Disagreement:
+    """Two conditions that give one field two values where their faces meet.
+
+    Attributes:
+        words: which they are, by how much they differ, and where.
+        jump: whether they differ by much, on an edge of two faces and not all over one: more
+            functions then bring next to nothing.
+    """
+
     words: str
-    jump: bool  # by much, on an edge of two faces and not all over one: more functions bring next to nothing
+    # by much, on an edge of two faces and not all over one: more functions bring next to nothing
+    jump: bool
 
 
 def disagreements(problem: Problem) -> list[Disagreement]:
@@ -122,7 +151,8 @@ def disagreements(problem: Problem) -> list[Disagreement]:
 
 
 def given_values(problem: Problem) -> list[float] | None:
-    """The mean of what conditions say each field is; None if they do not say it of all, or something is built in."""
+    """The mean of what conditions say each field is; None if they do not say it of all, or
+    something is built in."""
     if problem.given or any(any(walls) for walls in problem.walls) or problem.periodic:
         return None
     each = [
@@ -136,8 +166,10 @@ def _given(problem: Problem) -> list[PrescribedValue]:
     """The conditions that give values of a field, those that are built in too."""
     found, unknowns = [], dict[str, Any](problem.unknowns)
     for term in problem.terms:
-        field = _field(problem, term)
-        if field is not None and term.axis is not None:
+        if not isinstance(term, ValueTerm) or term.axis is None:
+            continue
+        field = problem.trace(term.prescribed_field).result
+        if field is not None:
             found += [
                 PrescribedValue(
                     term.name, term.axis, side, field, lambda at, t=term: t.value(at, unknowns)
@@ -153,34 +185,13 @@ def _given(problem: Problem) -> list[PrescribedValue]:
     return found
 
 
-def _field(problem: Problem, term: Term) -> int | None:
-    """Which field a condition gives the value of; None if it is about something else, or at other places than faces."""
-    if (
-        term.axis is None
-        or term.fixed is not None
-        or term.condition.jump
-        or term.where is not None
-        or term.condition.mix != (1.0, 0.0)
-    ):
-        return None
-    tracer, coordinates, unknowns = problem._example()
-    terms: list[Any] = []
-
-    def run(c: Any, k: Any) -> int:
-        terms.append(getattr(term.operator(problem.field_map(tracer), c, k), "_terms", None))
-        return 0
-
-    jax.eval_shape(run, coordinates, unknowns)
-    zero = (0,) * problem.box.dimension
-    return next((c for c in range(len(problem.fields)) if terms[0] == {(c, zero): 1.0}), None)
-
-
 def _end(problem: Problem, axis: str, side: str) -> float:
     return problem.box[axis]["-+".index(side)]
 
 
 def _values(problem: Problem, given: PrescribedValue, held: Mapping[str, str]) -> np.ndarray:
-    """What a condition asks for at some points of its face, or of the edge where the axes in `held` end."""
+    """What a condition asks for at some points of its face, or of the edge where the axes in `held`
+    end."""
     ends = {given.axis: given.side} | dict(held)
     lines = [
         np.array([_end(problem, axis, ends[axis])])

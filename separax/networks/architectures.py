@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ..core import InputError, finite, listed, one_of, whole
+from ..core import InputError, finite, listed, one_of, shown, whole
 from ..domain import Box, places_by_axis
 from ..separable import KINDS, Format, sum_of_products, train_format, tucker_format
 from .activations import ACTIVATIONS
@@ -290,7 +290,7 @@ def network_name(network: SPINN | PINN) -> str:
     """The command line's word for a network."""
     if not isinstance(network, (SPINN, PINN)):
         raise InputError(
-            f"network must be a SPINN or a PINN, got {network!r}: write network=sx.SPINN(rank=32, width=64, depth=4)"
+            f"network must be a SPINN or a PINN, got {shown(network)}: write network=sx.SPINN(rank=32, width=64, depth=4)"
         )
     if network.depth == 0:
         return SPECTRAL

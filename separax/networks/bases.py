@@ -82,6 +82,25 @@ def piece(
 Series = Float[np.ndarray, "functions columns"]
 
 
+def function_degrees(number: int, periodic: bool) -> np.ndarray:
+    """How fast each function of an axis is: the degree of a polynomial, the frequency of a wave.
+
+    Arguments:
+        number: of functions.
+        periodic: whether they are 1, sin ωx … sin Kωx, cos ωx … cos Kωx.
+
+    Returns:
+        The degrees, in the order in which the functions stand.
+    """
+    waves = np.arange(1, 1 + number // 2)
+    return np.r_[0, waves, waves] if periodic else np.arange(number)
+
+
+def slow_to_fast(number: int, periodic: bool) -> np.ndarray:
+    """The order of the functions of an axis from slow to fast: a sine, then its cosine."""
+    return np.argsort(function_degrees(number, periodic), kind="stable")
+
+
 @dataclass(frozen=True)
 class Line:
     """An axis, and the functions of series along it: T₀, T₁ … of its interval; or 1, sin ωx … sin Kωx, cos ωx … cos Kωx."""
@@ -117,8 +136,7 @@ class Line:
 
     def degrees(self, number: int) -> np.ndarray:
         """How fast each function of a series of this length is: its degree, or its frequency."""
-        waves = np.arange(1, 1 + number // 2)
-        return np.r_[0, waves, waves] if self.periodic else np.arange(number)
+        return function_degrees(number, self.periodic)
 
     def cut(self, series: Series, degree: int) -> Series:
         """A series without what is faster."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from typing import Any, Protocol
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
@@ -17,6 +17,7 @@ from jaxtyping import Array
 from ..core import add_up
 from ..domain import Lattice, Place, Rows, flatten
 from ..separable import (
+    AbstractValues,
     BatchedMerge,
     FactorCache,
     Key,
@@ -30,7 +31,7 @@ from .pointwise_network import Orders, PointwiseNetwork, SumOfDerivatives
 from .separable_network import SeparableNetwork
 
 
-class SeparableSource:
+class SeparableSource(AbstractValues):
     """Formal combinations merged from factors."""
 
     def __init__(
@@ -71,23 +72,18 @@ class SeparableSource:
             self._made[key] = values
         return values
 
-    def takes(self, coefficient: tuple[int, ...]) -> bool:
-        return isinstance(self.place, Lattice) and is_thin(coefficient, self.shape)
+    def accepts_coefficient(self, shape: tuple[int, ...]) -> bool:
+        return isinstance(self.place, Lattice) and is_thin(shape, self.shape)
 
     def weighed(self, terms: Mapping[Key, Any], varying: Varying) -> Array:
         """Σ terms + Σ array · terms, in one product as far as the arrays allow."""
         wanted = {key for _, some in [(None, terms), *varying] for key in some}
         if self.together is not None and self.together.pays and self.together.keys >= wanted:
-            return add_up(
-                [
-                    *([self.values(terms)] if terms else []),
-                    *(c * self.values(some) for c, some in varying),
-                ]
-            )
+            return super().weighed(terms, varying)
         return merge(self.parts(terms), self.once, [(c, self.parts(some)) for c, some in varying])
 
 
-class PointwiseSource:
+class PointwiseSource(AbstractValues):
     """Formal combinations added up from derivatives at each point.
 
     Where few combinations have all the derivatives of the highest order in them, like u_xx + u_yy, these are carried through the network as
@@ -135,7 +131,7 @@ def _pointwise(
     places: Sequence[Place],
     needs: Sequence[Iterable[Key]],
     inside: Iterable[Mapping[Key, Any]] | None,
-) -> list[Source]:
+) -> list[AbstractValues]:
     """One pass through the network for all places of which the same is wanted."""
     dtype = network.body.out.weight.dtype
     points = [flatten(place) if isinstance(place, Lattice) else place for place in places]
@@ -147,7 +143,7 @@ def _pointwise(
         groups.setdefault((orders - summed, sums) if i == 0 else (orders, frozenset()), []).append(
             i
         )
-    found: dict[int, Source] = {}
+    found: dict[int, AbstractValues] = {}
     for (orders, tops), members in groups.items():
         joined = tuple(jnp.concatenate(along) for along in zip(*(coordinates[i] for i in members)))
         made = network.derivatives(joined, orders, tops)
@@ -216,7 +212,7 @@ def sources(
     needs: Sequence[Iterable[Key]],
     merges: Sequence[Iterable[frozenset[Key]]] | None = None,
     inside: Iterable[Mapping[Key, Any]] | None = None,
-) -> list[Source]:
+) -> list[AbstractValues]:
     """One source per place, each able to give the derivatives in `needs`. `merges`: what each will be asked to merge, `inside`: the
     combinations the first of them will be asked for, as far as that is known."""
     dtype = network.body.out.weight.dtype
@@ -227,7 +223,7 @@ def sources(
     jets = network.jets(
         tuple(r.all(dtype) for r in asked), max(highest(wanted) for wanted in needs)
     )
-    made: list[Source] = []
+    made: list[AbstractValues] = []
     once, cuts = (
         FactorCache(),
         {},
@@ -253,16 +249,6 @@ def sources(
             together.merges |= set(merges[number])
         made.append(SeparableSource(each, place, once, together))
     return made
-
-
-class Source(Protocol):
-    """Where the values of a formal combination come from."""
-
-    axes: tuple[str, ...]
-    shape: tuple[int, ...]
-    dtype: Any
-
-    def values(self, terms: Mapping[Key, Any]) -> Array: ...
 
 
 def is_thin(coefficient: tuple[int, ...], lattice: tuple[int, ...]) -> bool:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import InputError, listed, nearest
+from ..core import InputError, listed, nearest, shown
 from ..domain import TIME
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _numbers(box: Box, axis: str, given: Any) -> list[float]:
         isinstance(v, numbers.Real) or (np.ndim(v) == 0 and hasattr(v, "dtype")) for v in found
     ):
         raise InputError(
-            f"plot: {axis} must be a number or several, got {given!r}: write {axis}={part(box, axis, 0.5):g}"
+            f"plot: {axis} must be a number or several, got {shown(given)}: write {axis}={part(box, axis, 0.5):g}"
         )
     for value in found:
         box.check_inside(axis, float(value), "plot")

@@ -47,7 +47,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core import InputError, one_of, whole
+from ..core import InputError, one_of, shown, whole
 from ..domain import Box, Lattice, Points
 from ..networks import PINN, SPINN, PointwiseNetwork, SeparableNetwork, sources
 from ..separable import best_split
@@ -203,7 +203,7 @@ def _merge(rank: int, axes: int, points: int) -> Count:
 def _checked(network: Any, axes: int, points: int) -> tuple[int, int]:
     if not isinstance(network, (SPINN, PINN)):
         raise InputError(
-            f"network must be a SPINN or a PINN, got {network!r}: write sx.SPINN(rank=32, width=64, depth=4, body='mlp')"
+            f"network must be a SPINN or a PINN, got {shown(network)}: write sx.SPINN(rank=32, width=64, depth=4, body='mlp')"
         )
     return whole("axes", axes), whole("points", points)
 

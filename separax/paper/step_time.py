@@ -24,7 +24,7 @@ from ..equations import Problem
 from ..networks import PINN, ModifiedMLP, PointwiseNetwork, SeparableNetwork, along
 from ..recipe import Recipe
 from ..residuals import Loss, Model
-from ..separable import Key
+from ..separable import AbstractValues, Key
 from ..training import Trainer, program_bytes
 
 LETTERS = "abcdefg"
@@ -79,7 +79,7 @@ class PaperNetwork(eqx.Module):
         return h
 
 
-class PaperSource:
+class PaperSource(AbstractValues):
     """Derivatives one by one, by nested jvp through the whole network."""
 
     def __init__(self, network: PaperNetwork | PointwiseNetwork, place: Place):

@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import InputError, finite, listed, nearest, one_of, whole
+from ..core import InputError, finite, listed, nearest, one_of, shown, whole
 from ..domain import AbstractSampler, Box, Uniform
 from ..equations import Problem
 from ..networks import PINN, SPINN, network_name
@@ -106,23 +106,23 @@ class Recipe:
             whole("points", self.points)
         if not isinstance(self.weighting, AbstractWeighting):
             raise InputError(
-                f"weighting must be a weighting, got {self.weighting!r}: write"
+                f"weighting must be a weighting, got {shown(self.weighting)}: write"
                 " weighting=sx.Causal(), or a subclass of sx.AbstractWeighting"
             )
         if not isinstance(self.sampler, AbstractSampler):
             raise InputError(
-                f"sampler must be Uniform(), Grid() or GaussLegendre(), got {self.sampler!r}: write"
+                f"sampler must be Uniform(), Grid() or GaussLegendre(), got {shown(self.sampler)}: write"
                 " sampler=sx.Uniform(), or a subclass of sx.AbstractSampler"
             )
         self._check_optimisers()
         finite("emphasis", self.emphasis, positive=True)
         if not isinstance(self.weights, Mapping):
             raise InputError(
-                f"weights must be a dict by name of a loss term, got {self.weights!r}: write weights={{'initial': 10.0}}"
+                f"weights must be a dict by name of a loss term, got {shown(self.weights)}: write weights={{'initial': 10.0}}"
             )
         for name, weight in self.weights.items():
             if finite(f"weights[{name!r}]", weight) < 0:
-                raise InputError(f"weights[{name!r}] must not be negative, got {weight!r}")
+                raise InputError(f"weights[{name!r}] must not be negative, got {shown(weight)}")
 
     def _check_optimisers(self) -> None:
         given = self.optimiser
@@ -251,6 +251,6 @@ def _as_optimiser(given: Any) -> AbstractOptimiser:
             f" it, optimiser=optax.{name}(…), or write optimiser=sx.Optax(optax.{name}, …)"
         )
     raise InputError(
-        f"optimiser must be an optimiser or a list of them, got {given!r}: write"
+        f"optimiser must be an optimiser or a list of them, got {shown(given)}: write"
         " optimiser=sx.Adam(1e-3), or optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
     )

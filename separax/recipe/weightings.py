@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..core import InputError, add_up, finite, listed, whole
+from ..core import InputError, add_up, finite, listed, shown, whole
 from ..domain import TIME, Box, Lattice, Place
 from ..equations import Problem
 from .optimisers.base import AbstractMinimiser
@@ -181,7 +181,7 @@ class Causal(AbstractWeighting):
         given = self.tolerances
         if isinstance(given, str) or not isinstance(given, Iterable) or not (each := tuple(given)):
             raise InputError(
-                f"Causal: tolerances must be numbers that rise, got {given!r}: write tolerances=(1e-2, 1e-1, 1.0)"
+                f"Causal: tolerances must be numbers that rise, got {shown(given)}: write tolerances=(1e-2, 1e-1, 1.0)"
             )
         each = tuple(finite("Causal: tolerances", one) for one in each)
         if each[0] < 0 or any(b <= a for a, b in itertools.pairwise(each)):

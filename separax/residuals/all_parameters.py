@@ -237,7 +237,7 @@ class Residuals:
     ):
         self.loss, self._model, self.places, self.given = loss, model, places, given
         # a jump couples two faces: that is no residual at a point
-        joined = any(term.condition.jump for term in loss.problem.terms)
+        joined = any(term.couples_points for term in loss.problem.terms)
         network = loss.recipe.network
         # the tables are those of a plain sum of products; a core is no axis' weights
         self.separable = isinstance(network, SPINN) and network.merge == "cp" and not joined

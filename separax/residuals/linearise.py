@@ -15,8 +15,8 @@ from jaxtyping import Array, Float
 
 from ..domain import Place, Points, Rows
 from ..equations import ExtraInputs, Inputs, TabulatedValues
-from ..networks import SeparableNetwork, Source, highest
-from ..separable import Format, Key, einsum, sum_of_products
+from ..networks import SeparableNetwork, highest
+from ..separable import AbstractValues, Format, Key, einsum, sum_of_products
 from .loss import Loss
 from .model import Model
 
@@ -188,11 +188,11 @@ def join_places(linears: Sequence[Linear]) -> Linear:
 
 
 def weighted_parts(
-    loss: Loss, number: int, place: Place, source: Source, known: Inputs
+    loss: Loss, number: int, place: Place, source: AbstractValues, known: Inputs
 ) -> list[Array]:
     """What is left of the residuals (0) or of a condition (from 1 on), each value times the root of what it counts."""
     if number == 0:
-        expressions = loss.problem.expressions(source, loss.told(known, place), known.unknowns)
+        expressions = loss.expressions(loss.at(place, source, known))
         made = [loss.residual(name, e, source, place, known) for name, e in expressions.items()]
     else:
         made = loss.parts(loss.problem.terms[number - 1], place, source, known)

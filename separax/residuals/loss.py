@@ -17,12 +17,14 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..core import InputError, add_up, fits, listed, nearest, with_types_of
 from ..domain import Lattice, Place, Points
 from ..equations import (
+    AbstractTerm,
+    AtPlace,
     ExtraInputs,
     Field,
     Inputs,
+    Part,
     Polynomial,
     Problem,
-    Term,
     Tracer,
     values_name,
     values_of,
@@ -32,14 +34,21 @@ from ..networks import (
     PointwiseNetwork,
     SeparableNetwork,
     SeparableSource,
-    Source,
     is_thin,
     sources,
 )
 from ..recipe import Recipe
-from ..separable import Key, Square, blocks, mean_square, mean_squares, product_columns, separate
-from .model import Model, Part
-from .without_lattice import face_squares, face_sums, outward
+from ..separable import (
+    AbstractValues,
+    Key,
+    Square,
+    blocks,
+    mean_square,
+    mean_squares,
+    product_columns,
+    separate,
+)
+from .model import Model
 
 GRAM_ADVANTAGE = 3.0
 LAUNCH = 1e5  # operations on a lattice that take no longer than starting them
@@ -64,8 +73,7 @@ class Loss:
             problem.shape.boundary()  # found now: a compiled draw only picks from it
         # measured data are as uncertain as they are; only conditions are known exactly
         own = {
-            t.name: t.condition.weight * (recipe.emphasis if t.condition.points is None else 1.0)
-            for t in problem.terms
+            t.name: t.weight * (1.0 if t.is_measured else recipe.emphasis) for t in problem.terms
         }
         self.weights = np.array([recipe.weights.get(n, 1.0) * own.get(n, 1.0) for n in self.names])
 
@@ -100,14 +108,17 @@ class Loss:
             for k, term in zip(keys[1:], self.problem.terms)
         )
 
-    def _scattered_face(self, key: PRNGKeyArray, number: Array, term: Term, state: Any) -> Place:
+    def _scattered_face(
+        self, key: PRNGKeyArray, number: Array, term: AbstractTerm, state: Any
+    ) -> Place:
         """Scattered points on the faces of an axis: the lower ones, then the same ones on the upper face."""
         if term.fixed is not None:
             return term.fixed
         if (found := self._boundary(key, number, term)) is not None:
             return found
-        assert term.axis is not None  # only points have none, and they are fixed
         box, dtype = self.problem.box, self.recipe.dtype
+        if term.axis is None:
+            return self.sampler.points(key, number, box, self.counts, {}, dtype)
         faces = [
             self.sampler.points(key, number, box, self.counts, {term.axis: end}, dtype, state)
             for end in box.ends(term.axis, term.sides)
@@ -116,7 +127,7 @@ class Loss:
         weights = [f.weights for f in faces if f.weights is not None]
         return Points(box.axes, joined, jnp.concatenate(weights) if weights else None)
 
-    def _boundary(self, key: PRNGKeyArray, number: Array, term: Term) -> Place | None:
+    def _boundary(self, key: PRNGKeyArray, number: Array, term: AbstractTerm) -> Place | None:
         """Points on the boundary of the problem's shape, if that is where a term lives."""
         shape = self.problem.shape
         if not term.boundary or shape is None:
@@ -134,31 +145,26 @@ class Loss:
             self.recipe.dtype,
         )
 
-    def told(self, known: Inputs, place: Place) -> dict[str, Array]:
-        """The coordinates of a place, as the functions of the problem are told them."""
-        found, shape = known.coordinates(place), self.problem.shape
-        return found if shape is None or _on_boundary(place) else shape.told(found)
+    def at(
+        self, place: Place, source: AbstractValues, known: Inputs, term: int | None = None
+    ) -> AtPlace:
+        """The fields at a place, as residuals, or the term of a number, are given them."""
+        values = None if term is None else known.given.get(values_name(term))
+        return AtPlace(self.problem, place, source, known, values)
 
-    def _inside(self, place: Place, values: Array, where: Array | None = None) -> Array:
-        """Values whose mean square over a place is that over its part inside the problem's shape (all of its boundary is), and over that
-        `where` something is true."""
-        shape = self.problem.shape
-        masks = [] if shape is None or _on_boundary(place) else [shape.mask(place.arrays())]
-        masks += [] if where is None else [where]
-        if not masks:
-            return values
-        mask = jnp.broadcast_to(functools.reduce(jnp.logical_and, masks), values.shape)
-        share = place.mean(mask.astype(values.dtype))
-        return jnp.where(mask, values, 0.0) / jnp.sqrt(jnp.maximum(share, 1e-12))
+    def expressions(self, at: AtPlace) -> dict[str, Any]:
+        """The residuals by name, as fields or arrays."""
+        return self.problem.expressions(at.source, at.coordinates, at.unknowns)
 
     @property
     def needs(self) -> list[frozenset[Key]]:
-        return [self.problem.needs, *(term.needs for term in self.problem.terms)]
+        return [self.problem.derivatives, *(term.derivatives for term in self.problem.terms)]
 
     def sources(
         self, network: SeparableNetwork | PointwiseNetwork, places: tuple[Place, ...]
-    ) -> list[Source]:
-        merges = [self.problem.multiplied, *([term.needs] for term in self.problem.terms)]
+    ) -> list[AbstractValues]:
+        own = ([term.derivatives] for term in self.problem.terms)
+        merges = [self.problem.factors_of_products, *own]
         return sources(network, places, self.needs, merges, self.problem.asked)
 
     def __call__(
@@ -185,12 +191,12 @@ class Loss:
 
     def squares(self, model: Model, place: Place, given: ExtraInputs) -> dict[str, Array]:
         """The squared residuals by name at points inside."""
-        needs, merges = [self.problem.needs], [self.problem.multiplied]
+        needs, merges = [self.problem.derivatives], [self.problem.factors_of_products]
         (source,) = sources(model.network, (place,), needs, merges, self.problem.asked)
         return self._squared(source, place, Inputs(model.unknowns, given))
 
-    def _squared(self, source: Source, place: Place, known: Inputs) -> dict[str, Array]:
-        expressions = self.problem.expressions(source, self.told(known, place), known.unknowns)
+    def _squared(self, source: AbstractValues, place: Place, known: Inputs) -> dict[str, Array]:
+        expressions = self.expressions(self.at(place, source, known))
         return {
             name: self.residual(name, e, source, place, known).values ** 2
             for name, e in expressions.items()
@@ -200,7 +206,7 @@ class Loss:
         return jnp.stack([found[name] for name in self.names])
 
     def _conditions(
-        self, places: tuple[Place, ...], others: Sequence[Source], known: Inputs
+        self, places: tuple[Place, ...], others: Sequence[AbstractValues], known: Inputs
     ) -> dict[str, Array]:
         """The terms of conditions, by name."""
         found: dict[str, Array] = {}
@@ -219,7 +225,7 @@ class Loss:
         return found
 
     def mean_square(
-        self, name: str, expression: Any, source: Source, place: Place, known: Inputs
+        self, name: str, expression: Any, source: AbstractValues, place: Place, known: Inputs
     ) -> Array:
         """The mean of a residual's square: without a lattice where it is separable and that is less work."""
         if (
@@ -230,9 +236,10 @@ class Loss:
         return place.mean(self.residual(name, expression, source, place, known).values ** 2)
 
     def residual(
-        self, name: str, expression: Any, source: Source, place: Place, known: Inputs
+        self, name: str, expression: Any, source: AbstractValues, place: Place, known: Inputs
     ) -> Part:
-        values = self._inside(place, values_of(expression, source.shape, name).astype(source.dtype))
+        values = values_of(expression, source.shape, name).astype(source.dtype)
+        values = self.at(place, source, known).inside(values)
         density = self._density(place, known)
         if density is not None:
             values = values * jnp.sqrt(density).astype(values.dtype)
@@ -244,18 +251,19 @@ class Loss:
         return self.recipe.weighting.density(state, self.problem.box, place)
 
     def _factors(
-        self, name: str, expression: Any, source: Source, place: Lattice, known: Inputs
+        self, name: str, expression: Any, source: AbstractValues, place: Lattice, known: Inputs
     ) -> list[Array] | None:
         """A residual's factors per axis, if it is of degree two at most, its known part separable, and the sum short enough
         to pay."""
         if (
             not isinstance(expression, Field)
-            or expression._part is None
+            or expression.known_polynomial is None
             or not self._squarable(source, place)
             or self._density(place, known) is not None
         ):
             return None
-        polynomial, varying = Polynomial(expression._terms) + expression._part, expression._varying
+        polynomial = Polynomial(expression.terms) + expression.known_polynomial
+        varying = expression.varying_terms
         of_one = all(sum(n > 1 for n in array.shape) <= 1 for array, _ in varying)
         if not (polynomial.terms or polynomial.pairs or varying) or not of_one:
             return None
@@ -287,7 +295,7 @@ class Loss:
             for i, n in enumerate(place.shape)
         ]
 
-    def _squarable(self, source: Source, place: Place) -> bool:
+    def _squarable(self, source: AbstractValues, place: Place) -> bool:
         """Whether squares of sums of products may be had from Gram matrices here, as far as that is not a matter of the sum."""
         if (
             not isinstance(source, SeparableSource)
@@ -311,63 +319,39 @@ class Loss:
         self, name: str, place: Lattice, known: Inputs
     ) -> Sequence[Sequence[Array]] | None:
         """The part of a residual that is given by coordinates alone, as a sum of products; None if it is no such sum."""
-        tracer = Tracer(place.axes, place.shape, waits=is_thin)
+        tracer = Tracer(place.axes, place.shape, accepts=is_thin)
 
         def plain(coordinates, unknowns):
-            return self.problem.expressions(tracer, coordinates, unknowns)[name]._part.plain
+            return self.problem.expressions(tracer, coordinates, unknowns)[
+                name
+            ].known_polynomial.plain
 
         products = separate(
             plain, known.coordinates(place), known.unknowns, dimension=len(place.axes)
         )
-        return None if tracer.opened else products  # an array made from u.value is no source term
+        # an array made from u.value is no source term
+        return None if tracer.uses_plain_values else products
 
     def total(self, terms: Float[Array, " terms"]) -> Array:
         return jnp.sum(terms * jnp.asarray(self.weights, terms.dtype))
 
     def _squares(
-        self, term: Term, place: Place, source: Source, known: Inputs
+        self, term: AbstractTerm, place: Place, source: AbstractValues, known: Inputs
     ) -> list[Square] | None:
-        """A condition on faces as squares of sums of products, whose means add up to its term; None if it is no such thing."""
-        if term.where is not None or not self._squarable(source, place):
+        """A term as squares of sums of products, whose means add up to it; None if it is no such
+        thing, or if a lattice is less work."""
+        if not self._squarable(source, place):
             return None
-        assert isinstance(source, SeparableSource)
-        assert isinstance(place, Lattice)
-        coordinates = known.coordinates(place)
-        field = term.operator(self.problem.field_map(source), coordinates, known.unknowns)
-        if not isinstance(field, Field):
+        squares = term.squares(self._at_term(term, place, source, known))
+        if squares is None:
             return None
-        along = field.d(**{term.axis: 1}) if term.condition.jump or term.condition.mix[1] else None  # pyright: ignore[reportCallIssue]
-        asked = [None if f is None else f._polynomial for f in (field, along)]
-        if any(
-            f is not None and (p is None or p.pairs or p.plain is not None)
-            for f, p in zip((field, along), asked)
-        ):
-            return None
-        sums = face_sums(term, place, source, *(None if p is None else p.terms for p in asked))
-        target = None
-        if not term.condition.jump:
-            target = separate(
-                lambda c, k: self._target(term, c, Inputs(k, known.given)),
-                coordinates,
-                known.unknowns,
-                dimension=len(place.axes),
-            )
-            if target is None:
-                return None
-        number = sums[0][0].shape[1] + len(target or ())
-        if not self._pays(
-            2 * sum(place.shape) * number**2, float(np.prod(place.shape)) * number + LAUNCH
-        ):
-            return None
-        return face_squares(term, place, sums, target or (), source.dtype)
+        number = squares[0][0][0].shape[1]
+        lattice = float(np.prod(place.shape)) * number + LAUNCH
+        return squares if self._pays(2 * sum(place.shape) * number**2, lattice) else None
 
-    def _target(self, term: Term, coordinates: Mapping[str, Array], known: Inputs) -> Array:
-        given = known.given.get(values_name(self.problem.terms.index(term)))
-        return jnp.asarray(
-            term.value(coordinates, known.unknowns) if given is None else given, self.recipe.dtype
-        )
-
-    def _condition(self, term: Term, place: Place, source: Source, known: Inputs) -> Array:
+    def _condition(
+        self, term: AbstractTerm, place: Place, source: AbstractValues, known: Inputs
+    ) -> Array:
         # the weights of a table of values may be of a higher precision than the run
         parts = self.parts(term, place, source, known)
         return add_up(
@@ -375,62 +359,16 @@ class Loss:
             for part in parts
         )
 
-    def parts(self, term: Term, place: Place, source: Source, known: Inputs) -> list[Part]:
-        """What a condition leaves, at the points of its place: two parts where a jump is asked for, else one."""
-        coordinates = self.told(known, place)
-        field = term.operator(self.problem.field_map(source), coordinates, known.unknowns)
-        if term.condition.jump:
-            along = field.d(**{term.axis: 1})  # pyright: ignore[reportCallIssue]
-            return [self._jump(term, f, place) for f in (field, along)]
-        value_part, normal_part = term.condition.mix
-        values = 0.0
-        if value_part:
-            values = values_of(
-                field * value_part if value_part != 1.0 else field, source.shape, term.name
-            ).astype(source.dtype)
-        if normal_part:
-            values = values + normal_part * self._normal_derivative(term, field, place)
-        where = None if term.where is None else term.where(known.coordinates(place))
-        left = self._inside(place, values - self._target(term, coordinates, known), where)
-        return [Part(term.name, place, left, float(max(1, len(term.sides))))]
+    def parts(
+        self, term: AbstractTerm, place: Place, source: AbstractValues, known: Inputs
+    ) -> list[Part]:
+        """What a term leaves at the points of its place."""
+        return term.parts(self._at_term(term, place, source, known))
 
-    def _normal_derivative(self, term: Term, field: Field, place: Place) -> Array:
-        if not term.boundary:
-            return self._outward(term, place) * field.d(**{term.axis: 1})._values()  # pyright: ignore[reportCallIssue]
-        assert isinstance(place, Points)
-        assert place.normals is not None
-        assert self.problem.shape is not None
-        along = {
-            axis: n for axis, n in zip(place.axes, place.normals) if axis in self.problem.shape.axes
-        }
-        return add_up(n * field.d(**{axis: 1})._values() for axis, n in along.items())
-
-    def _outward(self, term: Term, place: Place) -> Array:
-        """The sign of the outward normal: -1 on lower faces, 1 on upper ones."""
-        signs = jnp.asarray(outward(term), self.recipe.dtype)
-        if isinstance(place, Lattice):
-            assert term.axis is not None  # only points have none
-            return place.along(term.axis, signs)
-        return jnp.repeat(signs, place.shape[0] // len(term.sides))
-
-    def _jump(self, term: Term, field: Field, place: Place) -> Part:
-        """What changes from the lower face to the upper one."""
-        values = field._values()
-        if isinstance(place, Lattice):
-            lower = Lattice(
-                weights={a: w for a, w in zip(place.axes, place.weights) if a != term.axis},
-                **{
-                    a: c[:1] if a == term.axis else c for a, c in zip(place.axes, place.coordinates)
-                },
-            )
-            return Part(term.name, lower, jnp.diff(values, axis=place.axes.index(term.axis)), 1.0)
-        half = values.shape[0] // 2
-        lower = Points(
-            place.axes,
-            tuple(c[:half] for c in place.coordinates),
-            None if place.weights is None else place.weights[:half],
-        )
-        return Part(term.name, lower, values[half:] - values[:half], 1.0)
+    def _at_term(
+        self, term: AbstractTerm, place: Place, source: AbstractValues, known: Inputs
+    ) -> AtPlace:
+        return self.at(place, source, known, self.problem.terms.index(term))
 
 
 class Evaluation:
@@ -446,7 +384,7 @@ class Evaluation:
         self._known = Inputs(model.unknowns, given)
 
     @functools.cached_property
-    def _sources(self) -> list[Source]:
+    def _sources(self) -> list[AbstractValues]:
         return self._loss.sources(self._model.network, self._places)
 
     @functools.cached_property
@@ -459,8 +397,8 @@ class Evaluation:
         if "squares" in vars(self):  # they have cost their lattice already
             found = {name: place.mean(each) for name, each in self.squares.items()}
         else:
-            inside, told = self._sources[0], loss.told(known, place)
-            expressions = loss.problem.expressions(inside, told, known.unknowns)
+            inside = self._sources[0]
+            expressions = loss.expressions(loss.at(place, inside, known))
             found = {
                 name: loss.mean_square(name, e, inside, place, known)
                 for name, e in expressions.items()
@@ -498,20 +436,17 @@ def _weighed(evaluation: Evaluation, name: str, factor: Array) -> Array:
     return evaluation.place.mean(values * squares)
 
 
-def _on_boundary(place: Place) -> bool:
-    """Whether a place is on the boundary of a shape: only these points have normals."""
-    return isinstance(place, Points) and place.normals is not None
-
-
 def _add(found: dict[str, Array], name: str, mean: Array) -> None:
     found[name] = found[name] + mean if name in found else mean
 
 
-def _face(inside: Lattice, term: Term, ends: Mapping[tuple[str, str], Array]) -> Place:
-    """The lattice of the inside with one axis at its ends. The arrays are the very same ones, so that `sources` runs the
+def _face(inside: Lattice, term: AbstractTerm, ends: Mapping[tuple[str, str], Array]) -> Place:
+    """The lattice of the inside, with one axis at its ends for a term on faces. The arrays are the very same ones, so that `sources` runs the
     network on each coordinate once."""
     if term.fixed is not None:
         return term.fixed
+    if term.axis is None:
+        return inside
     weights = {a: w for a, w in zip(inside.axes, inside.weights) if a != term.axis}
     return Lattice(
         weights=weights,

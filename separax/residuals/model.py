@@ -1,14 +1,11 @@
-"""All that is trained, and the parts of a term of the loss."""
+"""All that is trained."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from ..domain import Place
 from ..equations import Problem
 from ..networks import PointwiseNetwork, SeparableNetwork
 from ..recipe import Recipe
@@ -32,13 +29,3 @@ class Model(eqx.Module):
             problem.lift,
         )
         return cls(network, {k: jnp.asarray(v, recipe.dtype) for k, v in problem.unknowns.items()})
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a term: what is left at the points of a place. The term is `factor` times the mean of its squares."""
-
-    name: str
-    place: Place
-    values: Array
-    factor: float

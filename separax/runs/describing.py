@@ -105,17 +105,20 @@ def combinations(solution: Solution) -> tuple[dict[str, Any], list[str]]:
     problem = solution.problem
     found: dict[str, Any] = {}
     with jax.enable_x64(True):
-        tracer = Tracer(problem.box.axes, (2,) * problem.box.dimension)
-        tracer.dtype = jnp.float64
+        tracer = Tracer(problem.box.axes, (2,) * problem.box.dimension, jnp.float64)
         arrays = problem.box.lattice(2).arrays()
         quantities = problem.quantities(problem.field_map(tracer), arrays, solution.model.unknowns)
         for name in problem.derived:
             field = quantities[name]
-            known = 0.0 if not isinstance(field, Field) or field._plain is None else field._plain
-            if isinstance(field, Field) and field._terms and np.ndim(known) == 0:
+            known = (
+                0.0
+                if not isinstance(field, Field) or field.known_values is None
+                else field.known_values
+            )
+            if isinstance(field, Field) and field.terms and np.ndim(known) == 0:
                 terms = [
                     [component, list(orders), float(c)]
-                    for (component, orders), c in field._terms.items()
+                    for (component, orders), c in field.terms.items()
                 ]
                 found[name] = {"terms": terms, "constant": float(known)}
             elif (formula := formula_of(problem, name, solution.unknowns)) is not None:

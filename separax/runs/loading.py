@@ -241,7 +241,7 @@ class Combination:
         self.constant, self.fields = kept["constant"], fields
 
     def __call__(self, **given: Any) -> Field:
-        found = Field(given[self.fields[0]]._source, self.terms)
+        found = Field(given[self.fields[0]].source, self.terms)
         return found + self.constant if self.constant else found
 
 
@@ -257,7 +257,7 @@ class KeptFormula:
         self.formula, self.is_field, self.fields = Formula.read(kept), kept["field"], fields
 
     def __call__(self, **given: Any) -> Any:
-        source = given[self.fields[0]]._source
+        source = given[self.fields[0]].source
         inputs = [
             given[key] if isinstance(key, str) else Field(source, {key: 1.0})
             for key in self.formula.inputs

@@ -31,7 +31,7 @@ def samples(shape: Shape) -> np.ndarray:
             *(jnp.linspace(*shape.box[a], count) for a in shape.axes), indexing="ij", sparse=True
         )
         found = jnp.broadcast_to(
-            shape._call(dict(zip(shape.axes, grids))), (count,) * len(shape.axes)
+            shape.indicator(dict(zip(shape.axes, grids))), (count,) * len(shape.axes)
         )
         return np.asarray(found, np.float32 if shape.signed else bool)
 

@@ -14,7 +14,7 @@ from .merging import (
     merge_at_points,
 )
 from .rank import RANKS, Row, needed, study
-from .reading import separate
+from .reading import Unreadable, read_jaxpr, separate
 from .separable import Separable
 from .tucker import (
     MOST_CORE,
@@ -28,12 +28,14 @@ from .tucker import (
     tucker_by_svd,
     unfold,
 )
+from .values import AbstractValues
 
 __all__ = [
     "KINDS",
     "MOST_CORE",
     "PLACES",
     "RANKS",
+    "AbstractValues",
     "BatchedMerge",
     "FactorCache",
     "Format",
@@ -43,6 +45,7 @@ __all__ = [
     "Separable",
     "Square",
     "Tucker",
+    "Unreadable",
     "Varying",
     "best_split",
     "blocks",
@@ -58,6 +61,7 @@ __all__ = [
     "multiply_core",
     "needed",
     "product_columns",
+    "read_jaxpr",
     "separate",
     "shorten",
     "study",

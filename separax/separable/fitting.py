@@ -1,4 +1,5 @@
-"""The best sum of r products of vectors to an array, for several r: what `rank` does once a function is sampled."""
+"""The best sum of r products of vectors to an array, for several r: what `rank` does once a
+function is sampled."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from .tucker import (
     khatri_rao_numpy,
     leading_block,
     tucker_by_svd,
+    unfold,
 )
 
 CHEAP, DIRECT = (
@@ -25,10 +27,19 @@ CHEAP, DIRECT = (
 )  # operations of a step up to which more is tried, and up to which it is solved for directly
 
 
-# --- two axes: the singular value decomposition ---------------------------------------------------------------------
+# --- two axes: the singular value decomposition --------------------------------------------------
 
 
 def by_svd(matrix: np.ndarray, ranks: Sequence[int]) -> list[tuple[Factors, float]]:
+    """The best sums of products to a matrix, by its singular value decomposition.
+
+    Arguments:
+        matrix: of two axes.
+        ranks: the numbers of products.
+
+    Returns:
+        For each rank the factors, and the norm of what they leave.
+    """
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     found = []
     for rank in ranks:
@@ -46,6 +57,17 @@ def by_svd(matrix: np.ndarray, ranks: Sequence[int]) -> list[tuple[Factors, floa
 def by_descent(
     values: np.ndarray, ranks: Sequence[int], starts: int, seed: int
 ) -> list[tuple[Factors, float]]:
+    """Good sums of products to an array, by damped Gauss-Newton steps on its Tucker core.
+
+    Arguments:
+        values: an array of three axes or more.
+        ranks: the numbers of products, increasing.
+        starts: from which each is tried.
+        seed: of the random ones among them.
+
+    Returns:
+        For each rank the factors, and the norm of what they leave.
+    """
     core, bases = tucker_by_svd(values)
     rng = np.random.default_rng(seed)
     factors: Factors = [np.zeros((n, 0)) for n in core.shape]
@@ -75,17 +97,20 @@ def _raise_rank(
     starts: int,
     rng: np.random.Generator,
 ) -> tuple[Factors, float]:
-    """From a fit to one of a larger rank: the best of several ways to fill up the new products, then polished.
+    """From a fit to one of a larger rank: the best of several ways to fill up the new products,
+    then polished.
 
-    Only the leading block of the core that matters at the error at hand is worked on: what lies outside it is orthogonal to
-    everything the fit can do inside. The block grows as the error falls.
+    Only the leading block of the core that matters at the error at hand is worked on: what lies
+    outside it is orthogonal to everything the fit can do inside. The block grows as the error
+    falls.
     """
     shape = leading_block(core, 0.02 * error)
     block = core[tuple(map(slice, shape))]
     tries = []
     more = 2 if _work(shape, rank) < CHEAP else 1
     for number in range(more * starts):
-        # every other start forgets the smaller fit: where that one cancels, it is no place to begin from
+        # every other start forgets the smaller fit: where that one cancels, it is no place to begin
+        # from
         inside = [f[:n, : 0 if number % 2 else None] for f, n in zip(factors, shape)]
         rest = block - dense_values(inside)
         new = _descend(rest, _random(rest, rank - inside[0].shape[1], rng, number < 2), 15)[0]
@@ -118,11 +143,11 @@ def _work(shape: Sequence[int], rank: int) -> float:
 
 
 def _random(rest: np.ndarray, rank: int, rng: np.random.Generator, aimed: bool) -> Factors:
-    """Products to begin with, of the size of `rest`: random mixtures of the directions along which it is large, or (not
-    `aimed`) of all directions alike."""
+    """Products to begin with, of the size of `rest`: random mixtures of the directions along which
+    it is large, or (not `aimed`) of all directions alike."""
     factors = []
     for axis, n in enumerate(rest.shape):
-        unfolded = np.moveaxis(rest, axis, 0).reshape(n, -1)
+        unfolded = unfold(rest, axis)
         basis, sizes, _ = np.linalg.svd(unfolded @ unfolded.T)
         factors.append(
             (basis * np.sqrt(np.sqrt(sizes) if aimed else 1.0)) @ rng.standard_normal((n, rank))
@@ -132,7 +157,8 @@ def _random(rest: np.ndarray, rank: int, rng: np.random.Generator, aimed: bool) 
 
 
 def _gradient(rest: np.ndarray, factors: Factors) -> Factors:
-    """Per axis, the derivative of ½‖Σ_j Π_i f_ij - u‖² by the factors, `rest` being the difference."""
+    """Per axis, the derivative of ½‖Σ_j Π_i f_ij - u‖² by the factors, `rest` being the
+    difference."""
     rank, out = factors[0].shape[1], []
     for axis, n in enumerate(rest.shape):
         left, right = (
@@ -151,11 +177,12 @@ def _product(arrays: Iterable[np.ndarray], rank: int) -> np.ndarray:
 def _descend(
     target: np.ndarray, factors: Factors, steps: int, direct: bool = False
 ) -> tuple[Factors, float]:
-    """Damped Gauss-Newton (Levenberg-Marquardt) on ‖target - Σ_j Π_i f_ij‖; returns the factors and that norm.
+    """Damped Gauss-Newton (Levenberg-Marquardt) on ‖target - Σ_j Π_i f_ij‖; returns the factors and
+    that norm.
 
-    Alternating least squares solves for one axis at a time and crawls where products nearly cancel; here all axes move
-    together. The damping bounds a step where the Jacobian is singular (a product's factors can always be scaled against
-    each other).
+    Alternating least squares solves for one axis at a time and crawls where products nearly cancel;
+    here all axes move together. The damping bounds a step where the Jacobian is singular (a
+    product's factors can always be scaled against each other).
     """
     rank = factors[0].shape[1]
     if rank == 0:
@@ -198,8 +225,8 @@ def _descend(
 
 
 def _dense(rest: np.ndarray, factors: Factors, gradient: Factors) -> Callable[[float], Factors]:
-    """Steps from the Jacobian J itself: min ‖J step + rest‖² + damping ‖step‖². By orthogonal transformations, because JᵀJ
-    would square a condition that is bad already."""
+    """Steps from the Jacobian J itself: min ‖J step + rest‖² + damping ‖step‖². By orthogonal
+    transformations, because JᵀJ would square a condition that is bad already."""
     rank, blocks = factors[0].shape[1], []
     for axis, f in enumerate(factors):
         left, right = (
@@ -223,8 +250,9 @@ def _dense(rest: np.ndarray, factors: Factors, gradient: Factors) -> Callable[[f
 
 
 def _iterated(rest: np.ndarray, factors: Factors, gradient: Factors) -> Callable[[float], Factors]:
-    """Steps from the normal equations (JᵀJ + damping) step = -gradient, which are never formed: JᵀJ acts through the Gram
-    matrices of the factors, and a few conjugate gradient steps, preconditioned by its diagonal blocks, solve with it."""
+    """Steps from the normal equations (JᵀJ + damping) step = -gradient, which are never formed: JᵀJ
+    acts through the Gram matrices of the factors, and a few conjugate gradient steps,
+    preconditioned by its diagonal blocks, solve with it."""
     axes, rank = range(len(factors)), factors[0].shape[1]
     grams = [f.T @ f for f in factors]
     others = [_product((g for k, g in enumerate(grams) if k != i), rank) for i in axes]

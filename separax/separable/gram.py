@@ -1,9 +1,10 @@
 """Products of separable functions as separable functions: u v = Σ_jk Π_i f_ij g_ik.
 
-A quadratic expression is separable too, of rank r². Squares and products such as u², u_x² and u u_xx are symmetric in j and
-k, so that r (r + 1) / 2 columns per axis are enough; and those that differ along a single axis are one set of columns:
-u_x² + u u_xx costs what u² does. Its norm then needs no lattice (`separable.mean_square`), which for N³ points of a rank
-that is small against N is less work by far, and needs next to no memory.
+A quadratic expression is separable too, of rank r². Squares and products such as u², u_x² and u
+u_xx are symmetric in j and k, so that r (r + 1) / 2 columns per axis are enough; and those that
+differ along a single axis are one set of columns: u_x² + u u_xx costs what u² does. Its norm then
+needs no lattice (`separable.mean_square`), which for N³ points of a rank that is small against N is
+less work by far, and needs next to no memory.
 """
 
 from __future__ import annotations
@@ -30,20 +31,27 @@ Square = tuple[
 
 
 def mean_square(factors: Sequence[Array], weights: Sequence[Array | None]) -> Array:
-    """The mean over a lattice of (Σ_j Π_i f_ij)², from one Gram matrix per axis: no lattice, O(N rank²) work."""
+    """The mean over a lattice of (Σ_j Π_i f_ij)², from one Gram matrix per axis: O(N rank²) work.
+
+    Arguments:
+        factors: per axis an array (points, columns).
+        weights: per axis those of a quadrature rule, or None.
+    """
     return mean_squares([(factors, weights)])[0]
 
 
 def mean_squares(squares: Sequence[Square]) -> Float[Array, " squares"]:
     """`mean_square` of several sums of products, in the same kernels.
 
-    The Gram matrices are made and multiplied in float64 whatever the precision of the factors: a residual is a small
-    difference of large terms, and squares of float32 would leave nothing of it. So float64 must be on (`jax.enable_x64`).
-    Axes of different lengths and sums of different length are filled up with zeros, so that one batched product serves all.
+    The Gram matrices are made and multiplied in float64 whatever the precision of the factors: a
+    residual is a small difference of large terms, and squares of float32 would leave nothing of it.
+    So float64 must be on (`jax.enable_x64`). Axes of different lengths and sums of different length
+    are filled up with zeros, so that one batched product serves all.
     """
     if jnp.result_type(float) != jnp.float64:
         raise InputError(
-            "mean_square: squares of float32 lose what is left of a residual: call it inside jax.enable_x64(True)"
+            "mean_square: squares of float32 lose what is left of a residual: call it inside"
+            " jax.enable_x64(True)"
         )
     longest = max(f.shape[0] for factors, _ in squares for f in factors)
     widest = max(f.shape[1] for factors, _ in squares for f in factors)
@@ -67,8 +75,8 @@ def mean_squares(squares: Sequence[Square]) -> Float[Array, " squares"]:
 
 @jax.custom_vjp
 def _sum_of_squares(factors: Float[Array, "axes points columns"]) -> Array:
-    """Σ over the lattice of (Σ_j Π_i f_ij)². Its gradient needs one product per axis, not the two that differentiating a
-    Gram matrix as a general product would make."""
+    """Σ over the lattice of (Σ_j Π_i f_ij)². Its gradient needs one product per axis, not the two
+    that differentiating a Gram matrix as a general product would make."""
     return _grams(factors)[0]
 
 
@@ -96,7 +104,8 @@ Along = tuple[int, int]  # orders of the two factors along one axis
 
 @dataclass(frozen=True)
 class Block:
-    """Products of two components that share their factors on every axis but one, where they are added up."""
+    """Products of two components that share their factors on every axis but one, where they are
+    added up."""
 
     components: tuple[int, int]
     symmetric: bool
@@ -130,7 +139,8 @@ def blocks(pairs: Mapping[Pair, Any]) -> list[Block]:
 def _groups(
     signatures: Mapping[tuple[Along, ...], Any],
 ) -> list[tuple[int, tuple[Along, ...], dict[Along, Any]]]:
-    """For every axis, the signatures that differ along it alone: (axis, what they share, what they do along it)."""
+    """For every axis, the signatures that differ along it alone: (axis, what they share, what they
+    do along it)."""
     found: list[tuple[int, tuple[Along, ...], dict[Along, Any]]] = []
     for axis in range(len(next(iter(signatures)))):
         groups: dict[tuple[Along, ...], dict[Along, Any]] = {}
@@ -145,9 +155,17 @@ def _without(signature: tuple[Along, ...], axis: int) -> tuple[Along, ...]:
 
 
 def product_columns(components: Sequence[Separable], found: Sequence[Block]) -> list[list[Array]]:
-    """Per axis, the blocks' factors (points, columns) in float64; the products of a column over the axes add up to the pairs.
+    """The factors of products of two components, in float64: a residual is a small difference of
+    them.
 
-    In float64 because what is left of a residual is a small difference of them."""
+    Arguments:
+        components: the functions that are multiplied, on one lattice.
+        found: what `blocks` made of the products.
+
+    Returns:
+        Per axis one array (points, columns) for each block; the products of a column over the axes
+        add up to the products.
+    """
     spread = {
         i: _spread(components[i])
         for i in sorted({block.components[0] for block in found if block.symmetric})
@@ -163,8 +181,9 @@ def product_columns(components: Sequence[Separable], found: Sequence[Block]) -> 
 
 
 def _spread(component: Separable) -> list[tuple[Array, Array]]:
-    """Per axis, columns j and k of every pair j ≤ k, picked by a product with zeros and ones: its transpose is one too, where
-    that of an indexed read would be a scattered write. One product serves all axes if they are sampled alike."""
+    """Per axis, columns j and k of every pair j ≤ k, picked by a product with zeros and ones: its
+    transpose is one too, where that of an indexed read would be a scattered write. One product
+    serves all axes if they are sampled alike."""
     chosen = jnp.asarray(_selection(component.rank))
     jets = component.jets
     if len({jet.shape for jet in jets}) == 1:

@@ -43,7 +43,8 @@ def khatri_rao(factors: Sequence[Array]) -> Array:
 
 
 def _as_it_lies(array: Array) -> Array:
-    """The same. On a GPU, XLA would lay out what several seeds make with the points innermost, and turn it round before each product."""
+    """The same. On a GPU, XLA would lay out what several seeds make with the points innermost, and
+    turn it round before each product."""
     if default_device().platform != "gpu" or not isinstance(array, Tracer):
         return array
     return with_layout_constraint(array, Layout(major_to_minor=tuple(range(array.ndim))))
@@ -51,8 +52,9 @@ def _as_it_lies(array: Array) -> Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
 def _repeated(factor: Array, number: int, axis: int) -> Array:
-    """A factor along a new axis. Its gradient is a sum along that, which XLA on a GPU would do over rows, for which it turns the array
-    round, and all others that this one has to do with: written as a sum of slices it is done as the array lies."""
+    """A factor along a new axis. Its gradient is a sum along that, which XLA on a GPU would do over
+    rows, for which it turns the array round, and all others that this one has to do with: written
+    as a sum of slices it is done as the array lies."""
     return _plain(factor, number, axis)
 
 
@@ -77,9 +79,9 @@ def _repeated_tangents(
 
 
 class FactorCache:
-    """Factors and products of factors, each made once for all who ask. A compiler would find that two are the same, but not that of
-    their transposes: sharing them, a gradient adds up what comes back to one before it goes on. A large system's program is a
-    fraction of what it would be."""
+    """Factors and products of factors, each made once for all who ask. A compiler would find that
+    two are the same, but not that of their transposes: sharing them, a gradient adds up what comes
+    back to one before it goes on. A large system's program is a fraction of what it would be."""
 
     def __init__(self):
         self._made: dict[Any, tuple[Any, Array]] = {}
@@ -111,7 +113,8 @@ class FactorCache:
 
 
 class Weighed(NamedTuple):
-    """An order along an axis, of a term that is multiplied by a function of coordinates: `by` is its number."""
+    """An order along an axis, of a term that is multiplied by a function of coordinates: `by` is
+    its number."""
 
     order: int
     by: int
@@ -120,14 +123,24 @@ class Weighed(NamedTuple):
 def merge(
     parts: Parts, once: FactorCache | None = None, varying: Sequence[tuple[Array, Parts]] = ()
 ) -> Array:
-    """Σ over parts of Σ coefficient · ∂^orders u, on the lattice, in one matrix product.
+    """Values on the lattice of Σ c ∂ᵃu, in one matrix product:
 
-    The axes are split into a left and a right group. Terms that share their right factor are added on the left before
-    anything is multiplied (or the other way round), so the inner dimension of the product is the rank times the number
-    of *distinct* factors on one side: the Laplacian in three axes costs two ranks, not three.
+        u = Σ_j (Π_{i<s} f_ij(x_i)) (Π_{i≥s} f_ij(x_i)) = A Bᵀ.
 
-    `varying` are further parts, each multiplied by a function of some coordinates: an array with one dimension per axis, of length one where it is
-    constant. Where those it varies along are all on one side, it is multiplied into that side, and the product stays one.
+    The axes are split at s. Terms that share their right factor are added on the left before
+    anything is multiplied (or the other way round), so the inner dimension of the product is the
+    rank times the number of *distinct* factors on one side: a Laplacian in three axes costs two
+    ranks, not three.
+
+    Arguments:
+        parts: pairs of a `Separable` and of coefficients by orders.
+        once: products of factors that others have made in this trace.
+        varying: further parts, each with a function of some coordinates that multiplies it: an
+            array with one dimension per axis, 1 long where it is constant. Where those it varies
+            along are all on one side, it is multiplied into that side, and the product stays one.
+
+    Returns:
+        An array with one dimension per axis.
     """
     once = once or FactorCache()
     shape = (parts or varying[0][1])[0][0].shape
@@ -152,7 +165,8 @@ def merge(
 def _together(
     parts: Parts, varying: Sequence[tuple[int, Array, Parts]]
 ) -> list[tuple[Separable, dict[Any, Any]]]:
-    """All terms of a function, so that they share what they can; those with a coefficient, which come with its number, have a mark."""
+    """All terms of a function, so that they share what they can; those with a coefficient, which
+    come with its number, have a mark."""
     whole: dict[int, tuple[Separable, dict[Any, Any]]] = {}
     for u, terms in [
         *parts,
@@ -168,7 +182,8 @@ def _together(
 def fitting(
     shape: tuple[int, ...], coefficients: Sequence[tuple[int, ...]]
 ) -> tuple[list[int], list[int]]:
-    """Which coefficients, of these shapes, go into one side of a product, all cut at one place; and which are left."""
+    """Which coefficients, of these shapes, go into one side of a product, all cut at one place; and
+    which are left."""
     along = [{i for i, n in enumerate(one) if n > 1} for one in coefficients]
 
     def inside(split: int) -> list[int]:
@@ -211,7 +226,8 @@ def _merged(
 
 
 def merge_each(parts: Sequence[tuple[Separable, Orders]]) -> list[Array]:
-    """∂^orders u of every part on the lattice, in one batched product. All are of one shape and rank."""
+    """∂^orders u of every part on the lattice, in one batched product. All are of one shape and
+    rank."""
     shape, rank = parts[0][0].shape, parts[0][0].rank
     split = best_split(shape, [(rank, [orders]) for _, orders in parts])
 
@@ -239,7 +255,8 @@ def group(
 
 
 def cuts(shape: tuple[int, ...]) -> dict[int, tuple[int, int]]:
-    """Where to cut the axes in two, and the sizes of the sides: of all cuts those whose larger side stays near the smallest possible."""
+    """Where to cut the axes in two, and the sizes of the sides: of all cuts those whose larger side
+    stays near the smallest possible."""
     sides = {s: (math.prod(shape[:s]), math.prod(shape[s:])) for s in range(1, len(shape))}
     smallest = min(max(pair) for pair in sides.values())
     return {s: pair for s, pair in sides.items() if max(pair) <= 2 * smallest}
@@ -250,7 +267,16 @@ def best_split(
     parts: Sequence[tuple[int, Sequence[Orders]]],
     whole: Sequence[Collection[int]] = (),
 ) -> int:
-    """The cut of the least work among those that leave each group of axes in `whole` on one side."""
+    """Where to split the axes for a merge of the least work.
+
+    Arguments:
+        shape: of the lattice.
+        parts: the rank of each function, and the orders of its terms.
+        whole: groups of axes that must stay on one side.
+
+    Returns:
+        The number of axes on the left.
+    """
     sides = cuts(shape)
 
     def work(split: int) -> float:
@@ -274,7 +300,8 @@ def _side(
     terms: Mapping[Any, Any],
     varying: Mapping[int, Array],
 ) -> Array:
-    """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`, times what varies along them."""
+    """Σ coefficient · Khatri-Rao product of the axes start:stop differentiated by `orders`, times
+    what varies along them."""
     products: list[Array] = []
     jets = u.jets[start:stop]
     small = min(
@@ -319,10 +346,17 @@ def merge_at_points(parts: Sequence[tuple[Separable, Terms]]) -> Array:
 def columns(
     parts: Parts, once: FactorCache | None = None, varying: Sequence[tuple[Array, Parts]] = ()
 ) -> list[Array]:
-    """Per axis, factors (points, columns) whose products add up to Σ coefficient · ∂^orders u. `varying` are further parts, each multiplied by a
-    function of one coordinate, as in `merge`.
+    """The factors of Σ c ∂ᵃu as one sum of products. Terms that differ along a single axis are one
+    set of
+    columns: f″g + fg″ + fg = (f″ + f) g + f g″.
 
-    Terms that differ along a single axis are one set of columns: f″g + fg″ + fg = (f″ + f) g + f g″.
+    Arguments:
+        parts: pairs of a `Separable` and of coefficients by orders.
+        once: products of factors that others have made in this trace.
+        varying: further parts, each with a function of one coordinate, as in `merge`.
+
+    Returns:
+        Per axis an array (points, columns), whose products add up to the sum.
     """
     once = once or FactorCache()
     coefficients = dict(enumerate(c for c, _ in varying))
@@ -354,17 +388,19 @@ def _by_others(terms: Terms, axis: int) -> dict[tuple[int, Orders], dict[int, An
     return found
 
 
-# What a GPU takes to start the products of a merge and of its gradient, and the operations it does in a second of a batched product, in
-# full precision and in TF32: measured on one NVIDIA H200
+# What a GPU takes to start the products of a merge and of its gradient, and the operations it does
+# in a second of a batched product, in full precision and in TF32: measured on one NVIDIA H200
 LAUNCHES = 15e-6
 RATES = {False: 1.5e13, True: 1e14}
 
 
 class BatchedMerge:
-    """The derivatives of all fields that are merged on one lattice, each by itself, in one batched product.
+    """The derivatives of all fields that are merged on one lattice, each by itself, in one batched
+    product.
 
-    A merge of a whole combination is less work, but a system has many, with twice as many products in the gradient. Where the lattice is
-    small a GPU takes longer to start them than to do them: there it is better to do more at once.
+    A merge of a whole combination is less work, but a system has many, with twice as many products
+    in the gradient. Where the lattice is small a GPU takes longer to start them than to do them:
+    there it is better to do more at once.
     """
 
     def __init__(self, components: Sequence[Separable]):

@@ -1,21 +1,25 @@
-"""What rank does a function need? The best sum of r products of one-dimensional functions, for every r.
+"""What rank does a function need? The best sum of r products of one-dimensional functions, for
+every r.
 
     min ‖u - Σ_{j ≤ r} Π_i f_ij(x_i)‖ / ‖u‖   in L2 of the box,
 
-a lower bound on the error of any separable network of rank r, whatever its width, its depth and its training.
+a lower bound on the error of any separable network of rank r, whatever its width, its depth and its
+training.
 
-The function is sampled on a Gauss-Legendre lattice and multiplied by the square roots of the weights, so that the
-Euclidean norm of the array is the L2 norm of the function. In two axes the answer is the singular value decomposition
-(Eckart and Young). In three and more the array is first turned into a small core by orthogonal changes of basis along
-each axis (a Tucker decomposition), which costs nothing in accuracy, and the core is fitted by damped Gauss-Newton steps.
-They start from the fit of the smaller rank plus a fit of what it left over, and from random products; the best is kept, so
-the error never grows with the rank.
+The function is sampled on a Gauss-Legendre lattice and multiplied by the square roots of the
+weights, so that the Euclidean norm of the array is the L2 norm of the function. In two axes the
+answer is the singular value decomposition (Eckart and Young). In three and more the array is first
+turned into a small core by orthogonal changes of basis along each axis (a Tucker decomposition),
+which costs nothing in accuracy, and the core is fitted by damped Gauss-Newton steps. They start
+from the fit of the smaller rank plus a fit of what it left over, and from random products; the best
+is kept, so the error never grows with the rank.
 
-In three and more axes what is found is an upper bound on the least error: the fit has local minima, and a best
-approximation need not exist at all. ‖x‖² + 10t is a sum of one product per axis and no fewer, and yet the limit of sums of *two*,
-((1 + εa₁)(1 + εa₂)… - 1) / ε, whose terms grow without bound as ε → 0. Such a fit reports an error far below what its
-rank would allow, and a large `cancellation`: single products that much larger than the function they add up to, of which
-a network in float32 keeps only 7 - log₁₀(cancellation) digits.
+In three and more axes what is found is an upper bound on the least error: the fit has local minima,
+and a best approximation need not exist at all. ‖x‖² + 10t is a sum of one product per axis and no
+fewer, and yet the limit of sums of *two*, ((1 + εa₁)(1 + εa₂)… - 1) / ε, whose terms grow without
+bound as ε → 0. Such a fit reports an error far below what its rank would allow, and a large
+`cancellation`: single products that much larger than the function they add up to, of which a
+network in float32 keeps only 7 - log₁₀(cancellation) digits.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import InputError, as_array, call, check_fits, finite, fits, parameters, whole
+from ..core import InputError, as_array, call, check_fits, finite, fits, parameters, shown, whole
 from ..domain import Box, Lattice, quadrature
 from .fitting import by_descent, by_svd
 from .separable import Separable
@@ -47,7 +51,8 @@ COPIES = 4  # of the lattice that are held at once
 
 
 class Row(NamedTuple):
-    """One line of a study: the relative L2 error of the best fit found with this rank, and what else `Fit` says."""
+    """One line of a study: the relative L2 error of the best fit found with this rank, and what
+    else `Fit` says."""
 
     rank: int
     relative_l2: float
@@ -57,11 +62,13 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """A sum of products close to a function: its factors on the quadrature lattice, and how close it is.
+    """A sum of products close to a function: its factors on the quadrature lattice, and how close
+    it is.
 
-    `cancellation` is √Σ‖product‖² / ‖function‖: about one for a sound fit, large where products nearly cancel.
-    `resolution` is the relative size of what the lattice can hardly see of the function (its highest Legendre
-    coefficients): an error far below it belongs to the lattice more than to the function, so ask for more points.
+    `cancellation` is √Σ‖product‖² / ‖function‖: about one for a sound fit, large where products
+    nearly cancel. `resolution` is the relative size of what the lattice can hardly see of the
+    function (its highest Legendre coefficients): an error far below it belongs to the lattice more
+    than to the function, so ask for more points.
     """
 
     function: Separable
@@ -86,10 +93,19 @@ def fit(
     starts: int = 3,
     seed: int = 0,
 ) -> Fit:
-    """The best sum of `rank` products found for a function of the coordinates it names.
+    """The best sum of products found for a function, min ‖u - Σ_{j ≤ r} Π_i f_ij(x_i)‖.
 
-    `points` per axis of the Gauss-Legendre lattice (default: 256 in two axes, 128 in three, fewer in more); `starts` from which
-    each rank is tried (three axes and more). The ranks 1, 2, 4 … below `rank` are fitted on the way.
+    Arguments:
+        function: u, of the coordinates it names.
+        box: where.
+        rank: r. The ranks 1, 2, 4 … below it are fitted on the way.
+        points: per axis of the Gauss-Legendre lattice; None: 256 in two axes, 128 in three, fewer
+            in more.
+        starts: from which each rank is tried, in three axes and more.
+        seed: of the random ones among them.
+
+    Returns:
+        The factors, and how close they are.
     """
     rank = whole("rank", rank)
     below = [2**k for k in range(rank.bit_length()) if 2**k < rank]
@@ -104,13 +120,32 @@ def study(
     starts: int = 3,
     seed: int = 0,
 ) -> list[Row]:
-    """The error of the best sum of products found, against its rank. Arguments as for `fit`."""
+    """The error of the best sum of products found, against its rank.
+
+    Arguments:
+        function: of the coordinates it names.
+        box: where.
+        ranks: which ranks.
+        points: as for `fit`.
+        starts: as for `fit`.
+        seed: as for `fit`.
+
+    Returns:
+        A row for every rank, in increasing order.
+    """
     return [found.row for found in fits_of(function, box, ranks, points, starts, seed)]
 
 
 def needed(rows: Iterable[Row], tolerance: float) -> int | None:
-    """The smallest rank in a study whose error is at most `tolerance`; None where none is. An error that the lattice cannot see does not
-    count as small."""
+    """The smallest rank in a study whose error is at most a tolerance.
+
+    Arguments:
+        rows: the study.
+        tolerance: the relative error. One that the lattice cannot see does not count as small.
+
+    Returns:
+        The rank; None where no row is good enough.
+    """
     tolerance = finite("tolerance", tolerance, positive=True)
     return min(
         (row.rank for row in rows if max(row.relative_l2, row.resolution) <= tolerance),
@@ -133,7 +168,7 @@ def fits_of(
         or not (listed := list(ranks))
     ):
         raise InputError(
-            f"ranks must be one whole number or more, got {ranks!r}: write ranks={RANKS}"
+            f"ranks must be one whole number or more, got {shown(ranks)}: write ranks={RANKS}"
         )
     ordered = sorted({whole("ranks", rank) for rank in listed})
     starts = whole("starts", starts)
@@ -147,7 +182,8 @@ def fits_of(
         )
         if (most := max(counts.values())) > FINEST:
             raise InputError(
-                f"points: {most} along an axis, of {FINEST} at most: write points={default_points(box)}"
+                f"points: {most} along an axis, of {FINEST} at most: write"
+                f" points={default_points(box)}"
             )
         lattice = quadrature(box, counts, jnp.float64)
         values = sample(function, box, lattice)
@@ -170,7 +206,8 @@ def fits_of(
 
 
 def default_points(box: Box) -> int:
-    """As many per axis as keep the lattice at two million: 256 in two axes, 128 in three, 38 in four, 18 in five, 11 in six."""
+    """As many per axis as keep the lattice at two million: 256 in two axes, 128 in three, 38 in
+    four, 18 in five, 11 in six."""
     return max(2, min(MOST, int(LATTICE ** (1 / box.dimension) + 1e-9)))
 
 
@@ -180,7 +217,8 @@ def sample(function: Callable[..., Any], box: Box, lattice: Lattice) -> np.ndarr
     values = as_array(call(function, names, lattice.arrays(), "function"), "function")
     if jnp.iscomplexobj(values):
         raise InputError(
-            f"function must return real numbers, got {values.dtype}: study jnp.real and jnp.imag of it by themselves"
+            f"function must return real numbers, got {values.dtype}: study jnp.real and jnp.imag of"
+            " it by themselves"
         )
     values = np.array(
         np.broadcast_to(fits(values, lattice.shape, "function's value"), lattice.shape), np.float64
@@ -191,14 +229,16 @@ def sample(function: Callable[..., Any], box: Box, lattice: Lattice) -> np.ndarr
             f"{a}={float(c[i]):.4g}" for a, c, i in zip(box.axes, lattice.coordinates, wrong[0])
         )
         raise InputError(
-            f"function is not finite at {len(wrong)} of {values.size} points, first at {where}: change the box, or write the limit"
+            f"function is not finite at {len(wrong)} of {values.size} points, first at {where}:"
+            " change the box, or write the limit"
             " with jnp.where"
         )
     return values
 
 
 def resolution(values: np.ndarray) -> float:
-    """The norm of the highest tenth of the Legendre coefficients along each axis, of values times the roots of weights."""
+    """The norm of the highest tenth of the Legendre coefficients along each axis, of values times
+    the roots of weights."""
     total = 0.0
     for axis, n in enumerate(values.shape):
         nodes, weights = np.polynomial.legendre.leggauss(n)

@@ -1,16 +1,17 @@
 """Finding out that an ordinary `jnp` expression of the coordinates is separable.
 
-A source term like `sin(4πx) * sin(4πy) * exp(-t)` is a product of one-dimensional functions, but once evaluated it is N^d
-numbers. `separate` reads the expression's jaxpr instead and keeps it as a sum of products of one-dimensional arrays, by
-the rules of algebra that hold for such sums. Where a rule is missing it gives up, and the lattice is used.
+A source term like `sin(4πx) * sin(4πy) * exp(-t)` is a product of one-dimensional functions, but
+once evaluated it is N^d numbers. `separate` reads the expression's jaxpr instead and keeps it as a
+sum of products of one-dimensional arrays, by the rules of algebra that hold for such sums. Where a
+rule is missing it gives up, and the lattice is used.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -25,26 +26,34 @@ MOST = 64  # terms; beyond this the lattice is the better place
 
 Product = tuple[Array, ...]  # arrays that vary along one axis at most
 SumOfProducts = list[Product]
+Value = TypeVar("Value")
 
 
-class NotSeparable(Exception):
-    """The expression has a step that no rule covers."""
+class Unreadable(Exception):
+    """A traced function has a step that no rule covers."""
 
 
 def separate(
     function: Callable[..., Array], *arguments: Any, dimension: int
 ) -> list[tuple[Array, ...]] | None:
-    """`function(*arguments)` as a sum of products with one factor per dimension (shape (n,) or (1,)), or None.
+    """A function of coordinates as a sum of products of one-dimensional functions.
 
-    The arguments are pytrees of arrays that vary along one dimension at most.
+    Arguments:
+        function: from arrays to an array, in `jnp`.
+        arguments: pytrees of arrays that vary along one dimension at most.
+        dimension: the number of dimensions.
+
+    Returns:
+        For each product one factor per dimension, of shape (n,) or (1,); None where the function
+        cannot be read as such a sum.
     """
     closed = jax.make_jaxpr(function)(*arguments)
     # steps whose results are not used must not be what it fails at
     jaxpr, used = partial_eval.dce_jaxpr(closed.jaxpr, [True])
     try:
         inputs = [[(leaf,)] for leaf, wanted in zip(jax.tree.leaves(arguments), used) if wanted]
-        (out,) = _evaluate(jaxpr, [_constant(c) for c in closed.consts], inputs)
-    except NotSeparable:
+        (out,) = read_jaxpr(jaxpr, closed.consts, inputs, _constant, _step)
+    except Unreadable:
         return None
     return [_by_axis(product, dimension) for product in out]
 
@@ -56,7 +65,7 @@ def _varies(array: Any) -> tuple[int, ...]:
 
 def _constant(array: Any) -> SumOfProducts:
     if len(_varies(array)) > 1:
-        raise NotSeparable
+        raise Unreadable
     return [(array,)]
 
 
@@ -68,23 +77,43 @@ def _by_axis(product: Product, dimension: int) -> tuple[Array, ...]:
     return tuple(factors)
 
 
-def _evaluate(
-    jaxpr: core.Jaxpr, constants: list[SumOfProducts], inputs: list[SumOfProducts]
-) -> list[SumOfProducts]:
-    known: dict[Any, SumOfProducts] = dict(
-        zip([*jaxpr.constvars, *jaxpr.invars], [*constants, *inputs])
-    )
+def read_jaxpr(
+    jaxpr: core.Jaxpr,
+    constants: Sequence[Any],
+    inputs: Sequence[Value],
+    constant: Callable[[Any], Value],
+    step: Callable[[Any, list[Value]], Sequence[Value]],
+) -> list[Value]:
+    """Runs a traced function on values of another kind than arrays.
 
-    def read(variable: Any) -> SumOfProducts:
-        return _constant(variable.val) if isinstance(variable, core.Literal) else known[variable]
+    Arguments:
+        jaxpr: the function; calls in it are followed.
+        constants: its constants.
+        inputs: its arguments, as values of that kind.
+        constant: makes such a value of an array.
+        step: from an equation and its operands to its results; raises `Unreadable` where it cannot.
+
+    Returns:
+        The results of the function.
+    """
+    variables = [*jaxpr.constvars, *jaxpr.invars]
+    known: dict[Any, Value] = dict(zip(variables, [*map(constant, constants), *inputs]))
+
+    def value(variable: Any) -> Value:
+        return constant(variable.val) if isinstance(variable, core.Literal) else known[variable]
 
     for equation in jaxpr.eqns:
-        values = [read(v) for v in equation.invars]
-        known.update(zip(equation.outvars, _apply(equation, values)))
-    return [read(v) for v in jaxpr.outvars]
+        operands = [value(v) for v in equation.invars]
+        inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
+        if equation.primitive.name in CALLS and isinstance(inner, core.ClosedJaxpr):
+            results = read_jaxpr(inner.jaxpr, inner.consts, operands, constant, step)
+        else:
+            results = step(equation, operands)
+        known.update(zip(equation.outvars, results))
+    return [value(v) for v in jaxpr.outvars]
 
 
-def _apply(equation: Any, values: list[SumOfProducts]) -> list[SumOfProducts]:
+def _step(equation: Any, values: list[SumOfProducts]) -> list[SumOfProducts]:
     name = equation.primitive.name
     whole = any(
         jnp.issubdtype(v.aval.dtype, jnp.integer) or v.aval.dtype == bool
@@ -94,22 +123,19 @@ def _apply(equation: Any, values: list[SumOfProducts]) -> list[SumOfProducts]:
     if name in RULES and (not whole or name in EXACT):
         found = RULES[name](equation.params, *values)
         if len(found) > MOST:
-            raise NotSeparable
+            raise Unreadable
         return [found]
-    inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
-    if name in CALLS and isinstance(inner, core.ClosedJaxpr):
-        return _evaluate(inner.jaxpr, [_constant(c) for c in inner.consts], values)
     if name in ELEMENTWISE or name in RULES:
         arrays = [_single(v) for v in values]
         if len({axis for a in arrays for axis in _varies(a)}) <= 1:
             return [[(equation.primitive.bind(*jnp.broadcast_arrays(*arrays), **equation.params),)]]
-    raise NotSeparable
+    raise Unreadable
 
 
 def _single(value: SumOfProducts) -> Array:
     """A value as one array, where it varies along one axis at most."""
     if len({axis for product in value for array in product for axis in _varies(array)}) > 1:
-        raise NotSeparable
+        raise Unreadable
     return functools.reduce(
         operator.add, (functools.reduce(operator.mul, product) for product in value)
     )
@@ -121,7 +147,7 @@ def _per_axis(value: SumOfProducts) -> list[Array]:
     for product in value:
         axes = {axis for array in product for axis in _varies(array)}
         if len(axes) > 1:
-            raise NotSeparable
+            raise Unreadable
         axis = next(iter(axes), None)
         array = functools.reduce(operator.mul, product)
         gathered[axis] = gathered[axis] + array if axis in gathered else array
@@ -154,8 +180,8 @@ def _power(parameters: Any, a: SumOfProducts) -> SumOfProducts:
 
 
 def _exponential(_: Any, a: SumOfProducts) -> SumOfProducts:
-    """exp of a sum is a product. Each factor is taken relative to its largest value: one alone could overflow where the
-    product does not, as in exp((x - 1) / ε)."""
+    """exp of a sum is a product. Each factor is taken relative to its largest value: one alone
+    could overflow where the product does not, as in exp((x - 1) / ε)."""
     parts = _per_axis(a)
     peaks = [jnp.max(part) for part in parts]
     return [(jnp.exp(add_up(peaks)), *(jnp.exp(part - peak) for part, peak in zip(parts, peaks)))]
@@ -191,7 +217,7 @@ def _broadcast(parameters: Any, a: SumOfProducts) -> SumOfProducts:
         return jnp.reshape(array, shape)
 
     if parameters.get("sharding") is not None:
-        raise NotSeparable
+        raise Unreadable
     return [tuple(widen(array) for array in product) for product in a]
 
 
@@ -220,6 +246,7 @@ EXACT = frozenset(["broadcast_in_dim", "copy"])
 
 # functions applied entry by entry, fine on anything that varies along one axis
 ELEMENTWISE = frozenset(
-    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil clamp cosh digamma eq erf erf_inv erfc exp2 expm1 floor ge gt is_finite"
-    " le lgamma log log1p logistic lt max min ne pow rem round rsqrt select_n sign sinh sqrt tan tanh and or not".split()
+    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil clamp cosh digamma eq erf erf_inv "
+    "erfc exp2 expm1 floor ge gt is_finite le lgamma log log1p logistic lt max min ne pow rem "
+    "round rsqrt select_n sign sinh sqrt tan tanh and or not".split()
 )

@@ -2,9 +2,10 @@
 
     u(x₁ … x_d) = Σ_j Π_i f_ij(x_i)
 
-A `Separable` holds the factors f_ij sampled along each axis together with their derivatives ("jets"). Sums,
-products, derivatives, integrals and inner products of such functions act on the factors; the lattice of N^d values
-is made only when it is asked for, and then by one matrix product wherever the terms allow it.
+A `Separable` holds the factors f_ij sampled along each axis together with their derivatives
+("jets"). Sums, products, derivatives, integrals and inner products of such functions act on the
+factors; the lattice of N^d values is made only when it is asked for, and then by one matrix product
+wherever the terms allow it.
 """
 
 from __future__ import annotations
@@ -51,9 +52,11 @@ def in_own_precision(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Separable(eqx.Module):
-    """A separable function sampled along each axis: `jets[i]` has shape (derivatives, points, rank).
+    """A separable function sampled along each axis: `jets[i]` has shape (derivatives, points,
+    rank).
 
-    `weights[i]` are quadrature weights along axis i, or None; integrals, inner products and norms need them.
+    `weights[i]` are quadrature weights along axis i, or None; integrals, inner products and norms
+    need them.
     """
 
     __array_ufunc__ = None  # an array times a Separable is an error, not an array of Separables
@@ -72,12 +75,14 @@ class Separable(eqx.Module):
         self.weights = tuple(weights) if weights is not None else (None,) * len(self.axes)
         if not len(self.axes) == len(self.jets) == len(self.weights) > 0:
             raise InputError(
-                f"Separable: {len(self.axes)} axes, {len(self.jets)} factors and {len(self.weights)} weights: give one of each per axis"
+                f"Separable: {len(self.axes)} axes, {len(self.jets)} factors and"
+                f" {len(self.weights)} weights: give one of each per axis"
             )
         for axis, jet in zip(self.axes, self.jets):
             if jnp.ndim(jet) != 3 or jet.shape[2] != self.jets[0].shape[2]:
                 raise InputError(
-                    f"Separable: the factors of {axis} have shape {jnp.shape(jet)}: write (derivatives, points, rank), the same rank on every axis"
+                    f"Separable: the factors of {axis} have shape {jnp.shape(jet)}: write"
+                    " (derivatives, points, rank), the same rank on every axis"
                 )
 
     @classmethod
@@ -91,10 +96,12 @@ class Separable(eqx.Module):
 
     @property
     def rank(self) -> int:
+        """The number of products in the sum."""
         return self.jets[0].shape[2]
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The number of points along each axis."""
         return tuple(jet.shape[1] for jet in self.jets)
 
     @property
@@ -108,10 +115,11 @@ class Separable(eqx.Module):
     def _check_same_points(self, other: Separable, what: str) -> None:
         if self.axes != other.axes or self.shape != other.shape:
             raise InputError(
-                f"{what}: ({listed(self.axes)}) on {self.shape} points and ({listed(other.axes)}) on {other.shape}: sample both on one lattice"
+                f"{what}: ({listed(self.axes)}) on {self.shape} points and ({listed(other.axes)})"
+                f" on {other.shape}: sample both on one lattice"
             )
 
-    # --- the algebra -------------------------------------------------------------------------------------------
+    # --- the algebra -----------------------------------------------------------------------------
 
     @in_own_precision
     def __add__(self, other: Separable) -> Separable:
@@ -146,7 +154,12 @@ class Separable(eqx.Module):
         return self * (1.0 / other)
 
     def derivative(self, **orders: int) -> Separable:
-        """`u.derivative(x=2, t=1)`: differentiates the factors, nothing else."""
+        """A derivative: ∂²∂u/∂x²∂t is `u.derivative(x=2, t=1)`. It differentiates the factors,
+        nothing else.
+
+        Arguments:
+            orders: by axis.
+        """
         for axis in orders:
             if axis not in self.axes:
                 raise DerivativeError(
@@ -156,13 +169,21 @@ class Separable(eqx.Module):
         for axis, order in orders.items():
             if order > (held := self.orders[self.axes.index(axis)]):
                 raise DerivativeError(
-                    f"derivative: order {order} along {axis}, but the factors carry {held}: sample them with more derivatives"
+                    f"derivative: order {order} along {axis}, but the factors carry {held}: sample"
+                    " them with more derivatives"
                 )
         return self._like(jet[orders.get(axis, 0) :] for axis, jet in zip(self.axes, self.jets))
 
     @in_own_precision
     def integral(self, *axes: str) -> Separable | Array:
-        """The integral over the named axes (all of them if none is named): a Separable on the others, or a number."""
+        """The integral over some axes, or over all.
+
+        Arguments:
+            axes: their names; none for all of them.
+
+        Returns:
+            A `Separable` on the other axes; a number where there are none.
+        """
         for axis in axes:
             if axis not in self.axes:
                 raise InputError(
@@ -187,7 +208,8 @@ class Separable(eqx.Module):
         for axis, weights in zip(self.axes, self.weights):
             if weights is None and axis in needed:
                 raise InputError(
-                    f"integral: no quadrature weights along {axis}: sample on separax.quadrature(box, points)"
+                    f"integral: no quadrature weights along {axis}: sample on"
+                    " separax.quadrature(box, points)"
                 )
         return [
             w if w is not None else jnp.ones(n, self.jets[0].dtype)
@@ -196,7 +218,11 @@ class Separable(eqx.Module):
 
     @in_own_precision
     def inner(self, other: Separable) -> Array:
-        """∫ u v over the box, from one Gram matrix per axis: O(N rank²) work, no lattice."""
+        """∫ u v over the box, from one Gram matrix per axis: O(N rank²) work, no lattice.
+
+        Arguments:
+            other: v, sampled on the same lattice.
+        """
         self._check_same_points(other, "inner product")
         gram = jnp.ones((self.rank, other.rank), self.jets[0].dtype)
         for a, b, w in zip(self.jets, other.jets, self._weights(self.axes)):
@@ -207,9 +233,10 @@ class Separable(eqx.Module):
     def norm(self) -> Array:
         """√∫ u² without a lattice and without squaring the rounding error.
 
-        √inner(u, u) loses everything below √ε of the size of the single terms, which in float32 is 3e-4: the norm of
-        a small difference of large terms comes out as 0. Here the factors are orthogonalised axis by axis (a QR of a
-        tensor train), so that the error stays near ε of the size of the terms.
+        √inner(u, u) loses everything below √ε of the size of the single terms, which in float32 is
+        3e-4: the norm of a small difference of large terms comes out as 0. Here the factors are
+        orthogonalised axis by axis (a QR of a tensor train), so that the error stays near ε of the
+        size of the terms.
         """
         weights = self._weights(self.axes)
         carried = jnp.ones(
@@ -224,7 +251,7 @@ class Separable(eqx.Module):
                 carried = jnp.linalg.qr(carried, mode="r")
         return jnp.linalg.norm(jnp.sum(carried, axis=1))
 
-    # --- values ------------------------------------------------------------------------------------------------
+    # --- values ----------------------------------------------------------------------------------
 
     @in_own_precision
     def values(self) -> Array:
@@ -233,16 +260,26 @@ class Separable(eqx.Module):
 
     @in_own_precision
     def at_points(self) -> Array:
-        """At scattered points: every axis sampled at the same number of points, taken together one by one."""
+        """At scattered points: every axis sampled at the same number of points, taken together one
+        by one."""
         if len(set(self.shape)) > 1:
             raise InputError(
-                f"at_points: the axes are sampled at {self.shape} points: give every axis one coordinate per point"
+                f"at_points: the axes are sampled at {self.shape} points: give every axis one"
+                " coordinate per point"
             )
         return merge_at_points([(self, {(0,) * len(self.axes): 1.0})])
 
 
 def leibniz(a: Array, b: Array) -> Array:
-    """Jets of all products of a column of `a` with a column of `b`: (fg)⁽ᵏ⁾ = Σ binom(k, j) f⁽ʲ⁾ g⁽ᵏ⁻ʲ⁾."""
+    """All products of two functions, with their derivatives: (fg)⁽ᵏ⁾ = Σ_j binom(k, j) f⁽ʲ⁾ g⁽ᵏ⁻ʲ⁾.
+
+    Arguments:
+        a: columns and their derivatives (orders, points, columns).
+        b: others at the same points.
+
+    Returns:
+        The products of every column of `a` with every column of `b`.
+    """
     order = min(len(a), len(b))
     outer = [
         [(a[i][:, :, None] * b[j][:, None, :]).reshape(a.shape[1], -1) for j in range(order - i)]

@@ -16,41 +16,50 @@ Factors = list[np.ndarray]  # per axis (points, rank)
 EXACT = 1e-14  # relative: below this only rounding is left
 
 
-# --- three axes and more: a core, then damped Gauss-Newton ------------------------------------------------------------
-
-
 def tucker_by_svd(values: np.ndarray) -> tuple[np.ndarray, Factors]:
-    """values = core ×₁ Q₁ ×₂ Q₂ …, the columns of each Q orthonormal and by decreasing size; exact to 1e-14."""
+    """values = core ×₁ Q₁ ×₂ Q₂ …, exact to 1e-14.
+
+    Arguments:
+        values: an array of any number of axes.
+
+    Returns:
+        The core; and per axis Q, orthonormal columns by decreasing size.
+    """
     core, bases = values, []
     for axis in range(values.ndim):
-        unfolded = np.moveaxis(core, axis, 0).reshape(core.shape[axis], -1)
-        # the triangular factor has the singular values and left vectors of the (very wide) unfolding
-        small = (
-            np.asarray(np.linalg.qr(unfolded.T, mode="r")).T
-            if unfolded.shape[1] > unfolded.shape[0]
-            else unfolded
-        )
-        basis, sizes, _ = np.linalg.svd(small, full_matrices=False)
+        basis, sizes, _ = np.linalg.svd(_left(core, axis), full_matrices=False)
         kept = max(1, int(np.sum(sizes > 0.1 * EXACT * sizes[0])))
         bases.append(basis[:, :kept])
-        core = np.moveaxis(np.tensordot(basis[:, :kept], core, (0, axis)), 0, axis)
+        core = multiply_core(core, {axis: basis[:, :kept].T})
     return core, bases
 
 
 def leading_block(core: np.ndarray, tolerance: float) -> tuple[int, ...]:
-    """The smallest leading block of a core that leaves out at most `tolerance` (in norm)."""
-    shape = []
+    """The smallest leading block of a core that leaves out little.
+
+    Arguments:
+        core: whose lines are by decreasing size.
+        tolerance: the norm that may be left out.
+
+    Returns:
+        Its shape.
+    """
+    return _ranks(core, tolerance / math.sqrt(core.ndim))
+
+
+def _ranks(core: np.ndarray, allowed: float) -> tuple[int, ...]:
+    """Per axis, how many of the first columns count: the others are at most `allowed` together."""
+    found = []
     for axis in range(core.ndim):
-        sizes = np.linalg.norm(np.moveaxis(core, axis, 0).reshape(core.shape[axis], -1), axis=1)
-        tails = np.sqrt(
-            np.cumsum(sizes[::-1] ** 2)[::-1]
-        )  # tails[k]: what is left out by keeping k
-        shape.append(max(1, int(np.sum(tails > tolerance / math.sqrt(core.ndim)))))
-    return tuple(shape)
+        squares = np.sum(unfold(core, axis) ** 2, 1)
+        left = np.sqrt(np.cumsum(squares[::-1])[::-1])  # [n]: the size of all but n columns
+        found.append(max(1, int(np.sum(left > allowed))))
+    return tuple(found)
 
 
 def exact_products(core: np.ndarray) -> Factors:
-    """A sum of products that is the core exactly: one per line of the core along its longest axis."""
+    """A sum of products that is the core exactly: one per line of the core along its longest
+    axis."""
     longest = int(np.argmax(core.shape))
     lines = np.moveaxis(core, longest, -1).reshape(-1, core.shape[longest])
     short = [n for axis, n in enumerate(core.shape) if axis != longest]
@@ -59,6 +68,7 @@ def exact_products(core: np.ndarray) -> Factors:
 
 
 def khatri_rao_numpy(factors: Sequence[np.ndarray], rank: int) -> np.ndarray:
+    """All products of rows: (Π_i points_i, rank) from factors (points_i, rank)."""
     product = np.ones((1, rank))
     for factor in factors:
         product = (product[:, None, :] * factor[None, :, :]).reshape(
@@ -68,6 +78,7 @@ def khatri_rao_numpy(factors: Sequence[np.ndarray], rank: int) -> np.ndarray:
 
 
 def dense_values(factors: Factors) -> np.ndarray:
+    """The values of a sum of products, from its factors."""
     rank, half = factors[0].shape[1], (len(factors) + 1) // 2
     left, right = khatri_rao_numpy(factors[:half], rank), khatri_rao_numpy(factors[half:], rank)
     return (left @ right.T).reshape([f.shape[0] for f in factors])
@@ -80,15 +91,29 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Tucker:
-    """`factors` are, per axis, columns and their derivatives (orders, rows, columns): values on points, or coefficients of series."""
+    """A function in Tucker format, u = Σ_abc G_abc f_a(t) g_b(x) h_c(y).
+
+    Attributes:
+        factors: per axis the columns and their derivatives (orders, rows, columns): values on
+            points, or coefficients of series.
+        core: G.
+    """
 
     factors: Sequence[np.ndarray]
     core: np.ndarray
 
 
 def join(parts: Sequence[Tucker], along: int) -> list[Tucker]:
-    """The same functions with one core for all and the same columns on every axis but `along`, orthonormal in their rows and by
-    decreasing size; those of `along` are orthonormal over the rows of all parts together."""
+    """The same functions with one core for all, and one set of columns on every axis but one.
+
+    Arguments:
+        parts: the functions.
+        along: the axis on which each keeps its own columns.
+
+    Returns:
+        The functions; their columns are orthonormal in their rows and by decreasing size, those of
+        `along` over the rows of all functions together.
+    """
     axes = range(parts[0].core.ndim)
     triangles = [[_triangle(f[0]) for f in part.factors] for part in parts]
     rows = sum(len(own[along]) for own in triangles)
@@ -128,15 +153,14 @@ def join(parts: Sequence[Tucker], along: int) -> list[Tucker]:
 
 
 def shorten(parts: Sequence[Tucker], tolerance: float) -> list[Tucker]:
-    """What `joined` made, without the last columns: along each axis they add less than `tolerance` of the whole."""
+    """What `join` made, without the last columns.
+
+    Arguments:
+        parts: the functions.
+        tolerance: what may be left out along each axis, as a part of the whole.
+    """
     core = parts[0].core
-    allowed = tolerance * float(np.linalg.norm(core))
-    ranks = []
-    for axis in range(core.ndim):
-        left = np.sqrt(
-            np.cumsum(np.sum(unfold(core, axis) ** 2, 1)[::-1])[::-1]
-        )  # [n]: the size of all but n columns
-        ranks.append(max(1, int(np.sum(left > allowed))))
+    ranks = _ranks(core, tolerance * float(np.linalg.norm(core)))
     core = core[tuple(map(slice, ranks))]
     return [Tucker([f[..., :rank] for f, rank in zip(part.factors, ranks)], core) for part in parts]
 
@@ -157,19 +181,27 @@ def sum_of_tuckers(parts: Sequence[Tucker]) -> Tucker:
 
 
 def multiply_core(core: np.ndarray, matrices: Mapping[int, np.ndarray]) -> np.ndarray:
-    """A core multiplied along some of its axes."""
+    """A core multiplied along some of its axes.
+
+    Arguments:
+        core: the array.
+        matrices: by axis, (new, old).
+    """
     for axis, matrix in matrices.items():
         core = np.moveaxis(np.tensordot(matrix, core, (1, axis)), 0, axis)
     return core
 
 
 def unfold(core: np.ndarray, axis: int) -> np.ndarray:
+    """A core as a matrix, with one row per index of an axis."""
     return np.moveaxis(core, axis, 0).reshape(core.shape[axis], -1)
 
 
 def _left(core: np.ndarray, axis: int) -> np.ndarray:
-    """What stands left of orthonormal rows in the (very wide) unfolding along an axis."""
-    return _triangle(unfold(core, axis).T).T
+    """The unfolding along an axis, or, where that is wide, what stands left of orthonormal rows in
+    it: both have the same singular values and left vectors."""
+    wide = unfold(core, axis)
+    return _triangle(wide.T).T if wide.shape[1] > wide.shape[0] else wide
 
 
 def _triangle(matrix: np.ndarray) -> np.ndarray:
@@ -182,7 +214,8 @@ def _number(sizes: np.ndarray) -> int:
 
 
 def _orthonormal(jets: np.ndarray, most: int) -> np.ndarray:
-    """Orthonormal combinations of the columns (orders, rows, columns), the largest first; derivatives follow."""
+    """Orthonormal combinations of the columns (orders, rows, columns), the largest first;
+    derivatives follow."""
     left, sizes, right = np.linalg.svd(jets[0], full_matrices=False)
     kept = min(_number(sizes), most)
     made = jets @ (right[:kept].T / np.maximum(sizes[:kept], TINY))

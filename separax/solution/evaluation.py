@@ -29,8 +29,9 @@ from ..core import (
 )
 from ..domain import TIME, Lattice, Place, Points, slabs
 from ..equations import START, Inputs, Problem, values_of
-from ..networks import SeparableNetwork, Source, sources
+from ..networks import SeparableNetwork, sources
 from ..residuals import Model
+from ..separable import AbstractValues
 from .operators import AbstractOperator
 
 SLAB = {True: 2**22, False: 2**15}  # points evaluated at once, separable or not
@@ -78,7 +79,7 @@ class Piece(eqx.Module):
 
 def source_and_expressions(
     piece: Piece, operator: AbstractOperator, problem: Problem, place: Place
-) -> tuple[Source, dict[str, Any]]:
+) -> tuple[AbstractValues, dict[str, Any]]:
     """An operator's expressions on a place whose time is that of the problem."""
     own, extra = piece.own_time(place), {}
     if TIME in place.axes:

@@ -13,8 +13,8 @@ from jaxtyping import Array
 from ..core import add_up, check_fits, in_callers_precision, precision_for
 from ..domain import TIME, Lattice, Shape, quadrature
 from ..equations import Field, Problem, values_of
-from ..networks import SeparableSource, Source
-from ..separable import Separable, columns
+from ..networks import SeparableSource
+from ..separable import AbstractValues, Separable, columns
 from .evaluation import Piece, Values, by_piece, evaluate, source_and_expressions
 from .operators import AbstractOperator
 
@@ -72,16 +72,16 @@ def integral_of(
 
 
 def _integral(
-    source: Source,
+    source: AbstractValues,
     expression: Any,
     lattice: Lattice,
     weights: Sequence[Array | None],
     gone: Sequence[str],
     shape: Shape | None,
 ) -> Array:
-    formal = isinstance(expression, Field) and expression.linear and expression._formal
+    formal = isinstance(expression, Field) and expression.linear and expression.is_formal
     if isinstance(source, SeparableSource) and formal and shape is None:
-        factors = (c[None] for c in columns(source.parts(expression._terms)))
+        factors = (c[None] for c in columns(source.parts(expression.terms)))
         rest = Separable(lattice.axes, factors, weights).integral(*gone)
         return rest.values() if isinstance(rest, Separable) else rest
     check_fits("the lattice of this integral", math.prod(lattice.shape) * 8, "use fewer points=")
@@ -120,9 +120,9 @@ def _squares(piece: Piece, problem: Problem, operator: AbstractOperator, points:
     weights = tuple(jnp.asarray(w, source.dtype) for w in rule.weights)
     out = {}
     for name, expression in found.items():
-        formal = isinstance(expression, Field) and expression.linear and expression._formal
+        formal = isinstance(expression, Field) and expression.linear and expression.is_formal
         if isinstance(source, SeparableSource) and formal and problem.shape is None:
-            factors = (c[None] for c in columns(source.parts(expression._terms)))
+            factors = (c[None] for c in columns(source.parts(expression.terms)))
             out[name] = Separable(rule.axes, factors, weights).norm() ** 2
         else:
             values = jnp.nan_to_num(evaluate(piece, operator, problem.whole, rule)[name])

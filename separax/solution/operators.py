@@ -12,10 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import jax
-
 from ..core import InputError, call, parameters
-from ..equations import Field, Problem, values_of
+from ..equations import AtPlace, Field, Problem, values_of
 from ..separable import Key
 
 Expressions = dict[str, Any]
@@ -46,18 +44,16 @@ class AbstractOperator:
     def traced(self, problem: Problem) -> Self:
         """The operator with its `names` and `needs`, found by running it on nothing. What cannot be
         evaluated is refused here."""
-        tracer, coordinates, unknowns = problem._example()
-        names: list[str] = []
 
-        def run(c: Any, k: Any) -> int:
-            found = self(problem, problem.field_map(tracer), c, k)
-            names.extend(found)
+        def run(at: AtPlace) -> tuple[str, ...]:
+            coordinates = at.inputs.coordinates(at.place)
+            found = self(problem, at.fields, coordinates, at.unknowns)
             for expression in found.values():
-                values_of(expression, tracer.shape, "of")
-            return 0
+                values_of(expression, at.source.shape, "of")
+            return tuple(found)
 
-        jax.eval_shape(run, coordinates, unknowns)
-        return dataclasses.replace(self, names=tuple(names), needs=frozenset(tracer.needs))
+        trace = problem.trace(run)
+        return dataclasses.replace(self, names=trace.result, needs=trace.derivatives)
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class Applied(AbstractOperator):
     @classmethod
     def of(cls, problem: Problem, function: Callable[..., Any]) -> Applied:
         """The operator of a function; names that the problem does not know are refused."""
-        pool = {**problem._pool, "derived quantity": tuple(problem.derived)}
+        pool = {**problem.known_names, "derived quantity": tuple(problem.derived)}
         return cls(function, tuple(parameters(function, pool, "of")))
 
     def __call__(self, problem, fields, coordinates, unknowns) -> Expressions:
@@ -120,7 +116,7 @@ class Derivatives(AbstractOperator):
     keys: tuple[Key, ...]
 
     def __call__(self, problem, fields, coordinates, unknowns) -> Expressions:
-        source = next(iter(fields.values()))._source
+        source = next(iter(fields.values())).source
         return {str(key): Field(source, {key: 1.0}) for key in self.keys}
 
 

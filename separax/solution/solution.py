@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import InputError, is_traced, listed
+from ..core import InputError, is_traced, listed, shown
 from ..domain import TIME, Box, Lattice, Points
 from ..equations import Problem
 from ..networks import MAX_ORDER
@@ -383,7 +383,7 @@ class Solution(eqx.Module):
                 "separable: every window has factors of its own: write solution.windows[0].separable(lattice)"
             )
         if not 0 <= order <= MAX_ORDER:
-            raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {order!r}")
+            raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {shown(order)}")
         check_not_applied(
             self.operator, "separable", "ask the solution, separable(lattice, order=1)"
         )

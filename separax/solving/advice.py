@@ -53,7 +53,7 @@ def unmet(problem: Problem, level: Level) -> dict[str, float]:
 
 
 def _measured(problem: Problem) -> set[str]:
-    return {term.name for term in problem.terms if term.condition.points is not None}
+    return {term.name for term in problem.terms if term.is_measured}
 
 
 def of_data(problem: Problem, level: Level) -> list[str]:
@@ -118,7 +118,7 @@ def _function_of(axes: Sequence[str]) -> str:
 def of_start(problem: Problem) -> str | None:
     """Of an equation that goes on from a start that is not given whole: its solutions are many, though too few functions tell them apart.
     Measurements may say what the start does not; and along other axes what is missing may be that a solution is finite."""
-    if any(t.condition.points is not None for t in problem.terms) or not (
+    if any(t.is_measured for t in problem.terms) or not (
         missing := missing_starts(problem, ("t",))
     ):
         return None

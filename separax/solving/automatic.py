@@ -62,7 +62,7 @@ LOOKED = 6_000  # coefficients of a recipe: of more, looking takes longer than s
 def suits(problem: Problem) -> bool:
     """Whether the output layers of a problem can be solved for."""
     return problem.box.dimension <= len(FUNCTIONS) and not any(
-        term.condition.jump for term in problem.terms
+        term.couples_points for term in problem.terms
     )
 
 

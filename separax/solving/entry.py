@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from ..core import InputError, finite, whole
+from ..core import InputError, finite, shown, whole
 from ..equations import Problem
 from ..recipe import Recipe
 from ..residuals import Loss
@@ -58,7 +58,7 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise InputError(
-            f"solve: problem must be a Problem, got {problem!r}: write sx.solve(sx.Problem(box, residual, conditions))"
+            f"solve: problem must be a Problem, got {shown(problem)}: write sx.solve(sx.Problem(box, residual, conditions))"
         )
     if tolerance is not None and recipe is not None:
         raise InputError(
@@ -69,7 +69,7 @@ def solve(
     )
     if recipe is not None and not isinstance(recipe, Recipe):
         raise InputError(
-            f"solve: recipe must be a Recipe, got {recipe!r}: write recipe=sx.Recipe(points=32, steps=10_000)"
+            f"solve: recipe must be a Recipe, got {shown(recipe)}: write recipe=sx.Recipe(points=32, steps=10_000)"
         )
     hooks = Hooks(callback)
     if resume and out is None:
@@ -79,7 +79,7 @@ def solve(
     several = isinstance(seed, Iterable)
     seeds = [whole("seed", s, 0) for s in (seed if isinstance(seed, Iterable) else [seed])]
     if not seeds or len(set(seeds)) < len(seeds):
-        raise InputError(f"seed: give one seed or several different ones, got {seed!r}")
+        raise InputError(f"seed: give one seed or several different ones, got {shown(seed)}")
     if window is not None:
         if whole("windows", windows) > 1:
             raise InputError(
@@ -115,9 +115,9 @@ def solve(
         with device_for(trainer), contextlib.ExitStack() as stack:
             run = stack.enter_context(Run(out, kept, resume)) if out is not None else None
             hooks.on_start(asked)
-            with display(problem.name, progress) as shown, Interrupt() as interrupt:
+            with display(problem.name, progress) as bar, Interrupt() as interrupt:
                 training = Training(Programs(trainer), seeds, run, interrupt)
-                training.go(lambda **now: [report(**now) for report in (shown, hooks.on_update)])
+                training.go(lambda **now: [report(**now) for report in (bar, hooks.on_update)])
             return hooks.ended(
                 lambda: training.finish(looked_at if _of_polynomials(recipe) else None)
             )
@@ -150,8 +150,8 @@ def _refine(
             hooks.on_start(asked)
 
             def refined() -> Solution:
-                with display(problem.name, progress) as shown, Interrupt() as interrupt:
-                    told = lambda **now: [report(**now) for report in (shown, hooks.on_update)]  # noqa: E731
+                with display(problem.name, progress) as bar, Interrupt() as interrupt:
+                    told = lambda **now: [report(**now) for report in (bar, hooks.on_update)]  # noqa: E731
                     found = automatic(problem, tolerance, seed, run, told, interrupt)
                 if run is None:
                     return found

@@ -28,7 +28,7 @@ import scipy.linalg
 
 from ..domain import GaussLegendre, Lattice, Points
 from ..equations import Problem, gauge_freedom
-from ..networks import SPINN, SeparableNetwork, highest
+from ..networks import SPINN, SeparableNetwork, highest, slow_to_fast
 from ..recipe import Recipe, Solve
 from ..residuals import Loss, Model, linearised, roots
 from ..separable import Key
@@ -123,7 +123,10 @@ def estimated(found: Solution) -> Estimate:
     sizes = np.maximum(norms[0], SMALL * size)
     tails = np.max(norms[1:] / np.maximum(sizes, TINY), 1)
     now, zero = (dict(zip(loss.names, t)) for t in terms)
-    chosen = [_slowest(problem, a, f.shape[-1])[: counts[a]] for a, f in zip(problem.box.axes, own)]
+    chosen = [
+        slow_to_fast(f.shape[-1], a in problem.periodic)[: counts[a]]
+        for a, f in zip(problem.box.axes, own)
+    ]
     turns = [_orthonormal(f[..., k], inside, i) for i, (f, k) in enumerate(zip(own, chosen))]
     smooth = ~np.tile(_any_from(counts, dict.fromkeys(counts, order + 2)), len(fields))
     rows, usual = [], []
@@ -288,14 +291,6 @@ def _recipe(
         weights=dict(solved.weights),
         precision="float64",
     )
-
-
-def _slowest(problem: Problem, axis: str, number: int) -> np.ndarray:
-    """The functions of an axis from slow to fast; sines and cosines stand one after the other."""
-    if axis not in problem.periodic:
-        return np.arange(number)
-    k = np.arange(1, 1 + number // 2)
-    return np.r_[0, np.stack([k, k + number // 2], 1).ravel()]
 
 
 def _within(problem: Problem, inside: Lattice) -> np.ndarray:

@@ -16,9 +16,10 @@ from jaxtyping import Array
 
 from ..domain import GaussLegendre
 from ..equations import Problem
-from ..networks import SPINN, SeparableNetwork
+from ..networks import SPINN, SeparableNetwork, function_degrees
 from ..recipe import Recipe, Solve
 from ..residuals import Model
+from ..separable import multiply_core
 
 STEPS = 40
 ALL = (
@@ -201,16 +202,13 @@ def _wider(
         basis, upper = np.linalg.qr(wide, mode="complete")
         rank = new.shape[2]
         started.append(basis[..., :rank])
-        turned = [np.tensordot(own[:rank], core, (1, i)) for own, core in zip(upper, cores)]
-        cores = np.stack([np.moveaxis(each, 0, i) for each in turned])
+        cores = np.stack([multiply_core(c, {i: own[:rank]}) for own, c in zip(upper, cores)])
     return started, cores
 
 
 def _same(had: Any, has: Any) -> tuple[np.ndarray, np.ndarray]:
     """The places of the functions that two axes share."""
-    if not had.frequencies:
-        same = np.arange(min(had.inputs, has.inputs))
-        return same, same
-    # sines and cosines stand one after the other, not in order of frequency
-    n = np.arange(1, 1 + min(had.frequencies, has.frequencies))
-    return np.r_[0, n, n + had.frequencies], np.r_[0, n, n + has.frequencies]
+    degrees = [function_degrees(axis.inputs, axis.frequencies > 0) for axis in (had, has)]
+    shared = min(each.max() for each in degrees)
+    first, second = (np.flatnonzero(each <= shared) for each in degrees)
+    return first, second

@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 from ..core import Diverged, InputError, finite, listed, options_for_few_runs
 from ..domain import TIME, Lattice, quadrature
-from ..equations import START, Inputs, Problem, Term, values_name, values_of
+from ..equations import START, Inputs, Problem, ValueTerm, values_name, values_of
 from ..networks import sources
 from ..recipe import Recipe
 from ..residuals import Loss, Model
@@ -186,22 +186,25 @@ def check(problem: Problem, windows: int) -> None:
             f"windows={windows}: what is periodic in t has no start to march from: leave windows out"
         )
     for term in problem.terms:
-        if term.fixed is not None and not _initial(term):
+        if term.fixed is not None and not term.is_start:
             raise InputError(
                 f"windows={windows}: the condition {term.name!r} has values of its own at points all over the interval: leave windows out"
             )
-        if term.axis == TIME and not _initial(term):
+        if term.axis == TIME and "+" in term.sides:
             raise InputError(
-                f"windows={windows}: the condition {term.name!r} is at the end of t, where only the last window comes: leave windows out"
+                f"windows={windows}: the condition {term.name!r} is at the end of t, where only the"
+                " last window comes: leave windows out"
             )
-    if not any(map(_initial, problem.terms)):
+        if term.axis == TIME and not term.is_start:
+            raise InputError(
+                f"windows={windows}: the condition {term.name!r} at the start of t says something"
+                " else than the values that one window hands on to the next, which is not possible"
+                " yet: leave windows out"
+            )
+    if not any(term.is_start for term in problem.terms):
         raise InputError(
             f"windows={windows}: no condition at the start of t says what a window hands on to the next one: add sx.Initial(…)"
         )
-
-
-def _initial(term: Term) -> bool:
-    return term.axis == TIME and term.sides == "-" and not term.condition.jump
 
 
 # --- one problem for all windows -----------------------------------------------------------------------------------
@@ -209,19 +212,17 @@ def _initial(term: Term) -> bool:
 
 def first_window(problem: Problem, recipe: Recipe, edges: np.ndarray) -> Problem:
     """The problem of the first window, with its initial values as tables."""
-    first = problem.during(edges[0], edges[1])
     counts = recipe.counts(problem.box)
     terms = []
     for term in problem.terms:
-        if _initial(term):
+        if isinstance(term, ValueTerm) and term.is_start:
             lattice = term.fixed if term.fixed is not None else _table(problem, counts, edges[0])
             values = np.asarray(jnp.broadcast_to(term.value(lattice.arrays(), {}), lattice.shape))
             term = dataclasses.replace(
                 term, fixed=lattice, value=lambda c, k, values=values: values
             )
         terms.append(term)
-    first.terms = tuple(terms)
-    return first
+    return problem.during(edges[0], edges[1]).with_terms(terms)
 
 
 def _table(problem: Problem, counts: Mapping[str, int], start: float) -> Lattice:
@@ -252,7 +253,7 @@ def _begin(loss: Loss, seeds: int | None) -> dict[str, Array]:
     values = {
         values_name(i): jnp.asarray(term.value({}, {}), loss.recipe.dtype)
         for i, term in enumerate(loss.problem.terms)
-        if _initial(term)
+        if isinstance(term, ValueTerm) and term.is_start
     }
     return _given(
         0.0,
@@ -275,7 +276,7 @@ def _ends(loss: Loss, trainer: Trainer) -> Any:
         model: Model = trainer.model(params)
         found = {}
         for i, term in enumerate(problem.terms):
-            if not _initial(term):
+            if not isinstance(term, ValueTerm) or not term.is_start:
                 continue
             assert isinstance(term.fixed, Lattice)
             axes = {
@@ -283,7 +284,7 @@ def _ends(loss: Loss, trainer: Trainer) -> Any:
                 for a, c in zip(term.fixed.axes, term.fixed.coordinates)
             }
             place = Lattice(weights=None, **axes)
-            (source,) = sources(model.network, [place], [term.needs])
+            (source,) = sources(model.network, [place], [term.derivatives])
             coordinates = Inputs(model.unknowns, given).coordinates(place)
             field = term.operator(problem.field_map(source), coordinates, model.unknowns)
             found[values_name(i)] = values_of(field, place.shape, term.name).astype(dtype)

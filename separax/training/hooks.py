@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core import Diverged, InputError
+from ..core import Diverged, InputError, shown
 from .progress import Update
 
 
@@ -60,7 +60,7 @@ class Hooks(AbstractHook):
             if isinstance(one, type) or not (callable(one) or isinstance(one, AbstractHook)):
                 raise InputError(
                     "solve: callback must be a function of step, steps, loss, error and rate, or an"
-                    f" object of a subclass of sx.AbstractHook; got {one!r}"
+                    f" object of a subclass of sx.AbstractHook; got {shown(one)}"
                 )
         self._hooks = [one for one in given if isinstance(one, AbstractHook)]
         self._functions: list[Update] = [one for one in given if one not in self._hooks]

@@ -42,9 +42,9 @@ def linear_outputs(solution: Solution) -> dict[str, Output]:
         if (
             isinstance(expression, Field)
             and expression.linear
-            and not np.ndim(plain := expression._part.plain)  # pyright: ignore[reportOptionalMemberAccess]
+            and not np.ndim(plain := expression.known_polynomial.plain)  # pyright: ignore[reportOptionalMemberAccess]
         ):
-            terms = {key: float(c) for key, c in expression._terms.items()}
+            terms = {key: float(c) for key, c in expression.terms.items()}
             outputs[name] = Output(terms, 0.0 if plain is None else float(plain))
     return outputs
 
@@ -240,7 +240,7 @@ def mask(problem: Problem) -> dict[str, Any] | None:
         return None
     n = max(2, min(256, int(MASK_BITS ** (1 / len(shape.axes)))))
     grids = np.meshgrid(*(np.linspace(*problem.box[a], n) for a in shape.axes), indexing="ij")
-    inside = shape._mask_at(np.stack([g.ravel() for g in grids], axis=1))
+    inside = shape.contains(np.stack([g.ravel() for g in grids], axis=1))
     bits = np.packbits(inside, bitorder="little")
     return {
         "axes": list(shape.axes),

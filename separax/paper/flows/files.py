@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.io
 
-from ...core import InputError, listed, nearest
+from ...core import InputError, listed, nearest, shown
 from .flow import DIVERGENCE, LENGTH, Flow, coefficients, fit, numbers, values, wavenumbers
 
 SEAM = 3  # times as large as inside: how large second differences across the seam may be
@@ -36,7 +36,7 @@ def load_flow(path: str | os.PathLike[str], project: bool = False) -> Flow:
         path = Path(path)
     except TypeError:
         raise InputError(
-            f"load_flow: path must be the path of a file, got {path!r}: write e.g. load_flow('flow.npz')"
+            f"load_flow: path must be the path of a file, got {shown(path)}: write e.g. load_flow('flow.npz')"
         ) from None
     try:
         flow = _understood(_read(path), project, notes)

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core import InputError, finite, whole
+from ...core import InputError, finite, shown, whole
 from ..flows.flow import (
     DIVERGENCE,
     LEAST,
@@ -158,7 +158,7 @@ def _instants(times: Any) -> np.ndarray:
         or (np.diff(instants) <= 0).any()
     ):
         raise InputError(
-            f"times must be numbers from 0 on, each larger than the last, got {times!r}: write e.g. times=[0, 0.5, 1]"
+            f"times must be numbers from 0 on, each larger than the last, got {shown(times)}: write e.g. times=[0, 0.5, 1]"
         )
     return instants
 

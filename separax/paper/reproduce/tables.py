@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...core import InputError, finite, listed, nearest
+from ...core import InputError, finite, listed, nearest, shown
 from ...runs import write
 from .plan import DEVICE, OTHER_EQUATION, Published, pointwise, published, seeds_of, steps_of
 from .records import Record, furthest
@@ -611,10 +611,10 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
         raise InputError(f"level must be between 0 and 1, got {level!r}: write e.g. level=0.7")
     found = np.asarray(values, float)
     if found.ndim != 1 or found.size == 0:
-        raise InputError(f"values must be a list of at least one number, got {values!r}")
+        raise InputError(f"values must be a list of at least one number, got {shown(values)}")
     if not np.all(np.isfinite(found)):
         raise InputError(
-            f"values must be finite, got {values!r}: leave out the seeds that failed, and say so"
+            f"values must be finite, got {shown(values)}: leave out the seeds that failed, and say so"
         )
     mean = float(np.mean(found))
     if found.size == 1:

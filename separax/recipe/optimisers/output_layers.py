@@ -9,7 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from ...core import InputError, check_fits, whole
+from ...core import InputError, check_fits, listed, whole
 from ...equations import Problem
 from ...networks import SPINN
 from .base import Objective, Parameters
@@ -91,10 +91,10 @@ class Solve(AbstractDamped):
                     f" more than there are functions, e.g. points={functions + functions // 3}, or"
                     " fewer functions"
                 )
-        if any(term.condition.jump for term in problem.terms):
+        if coupled := [term.name for term in problem.terms if term.couples_points]:
             raise InputError(
-                "optimiser: Solve cannot join two faces: build a Periodic condition in"
-                " (hard=True), or use sx.BFGS"
+                f"optimiser: Solve cannot have {listed(coupled)} yet, where what is left at a point"
+                " depends on others: build a Periodic condition in (hard=True), or use sx.BFGS"
             )
 
     def numbers(self, objective: Objective) -> float:
