@@ -375,7 +375,7 @@ def test_coefficients_of_a_mixed_condition():
 
 
 def test_what_cannot_be_built_in():
-    """More in test_built_in.py."""
+    """More in equations/test_built_in.py."""
     refused(
         lambda: problem(heat, sx.Dirichlet(0, of=lambda u: u.x, hard=True)),
         "dirichlet",

@@ -281,7 +281,7 @@ def test_a_row_of_another_equation_does_not_count(folder, change):
 
 def test_committed_records_are_of_the_equations_and_networks_there_are():
     """Nothing that was measured would be run again."""
-    folder = Path(__file__).parent.parent / "results" / "h200" / "rows"
+    folder = Path(__file__).parents[2] / "results" / "h200" / "rows"
     wrong = []
     for record in collect(folder)[0]:
         steps = None if record["network"].endswith("+lbfgs") else record["steps"]
