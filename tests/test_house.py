@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import separax as sx
 
 PACKAGE = Path(__file__).parents[1] / "separax"
 ROOMS = (
@@ -92,8 +98,6 @@ def test_a_door_exports_what_it_imports(name):
 # --- private attributes ----------------------------------------------------------------------------------------------
 
 OF_PYTHON = {"_replace", "_asdict", "_fields", "_getframe"}  # private by their looks only
-# attributes of other rooms' objects that are still used: this list may only shrink
-STILL_USED = {("runs/loading.py", "_network"), ("paper/step_time.py", "_value")}
 
 
 def own_names(tree: ast.AST) -> set[str]:
@@ -135,7 +139,42 @@ def test_no_module_looks_into_the_objects_of_another_room(name):
         for path, tree in trees.items()
         for attribute, line in foreign(tree, own).items()
     }
-    allowed = {each for each in STILL_USED if each[0].startswith(f"{name}/")}
-    new = {each: line for each, line in seen.items() if each not in allowed}
-    assert not new, f"private attributes of another room: {new}"
-    assert allowed <= set(seen), f"take off the list what is used no more: {allowed - set(seen)}"
+    assert not seen, f"private attributes of another room: {seen}"
+
+
+# --- what a reader finds ---------------------------------------------------------------------------------------------
+
+
+def public_functions() -> Iterator[tuple[str, Any]]:
+    """Everything that a user of `separax` can call, by its name."""
+    for name in sx.__all__:
+        thing = getattr(sx, name)
+        yield name, thing
+        for member, value in vars(thing).items() if inspect.isclass(thing) else ():
+            if not member.startswith("_") and (callable(value) or hasattr(value, "__func__")):
+                yield f"{name}.{member}", getattr(thing, member)
+
+
+def arguments(thing: Any) -> list[str]:
+    try:
+        names = list(inspect.signature(thing).parameters)
+    except ValueError:  # a class of exceptions
+        return []
+    return [name for name in names if name not in ("self", "cls")]
+
+
+@pytest.mark.parametrize("name", dict(public_functions()))
+def test_a_public_name_is_documented_with_its_arguments(name):
+    thing = dict(public_functions())[name]
+    text = inspect.getdoc(thing) or ""
+    assert len(text.split()) > 2
+    if arguments(thing) and not (inspect.isclass(thing) and issubclass(thing, Exception)):
+        assert re.search(r"^(Arguments|Attributes):$", text, re.MULTILINE), arguments(thing)
+
+
+def test_the_page_about_the_inside_names_files_that_exist():
+    page = (PACKAGE.parent / "docs" / "understand" / "inside.md").read_text()
+    named = set(re.findall(r"`((?:[a-z_0-9]+/)*[a-z_0-9]+(?:\.py|/))`", page))
+    there = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py")}
+    there |= {f"{Path(each).parent}/" for each in there}
+    assert {each for each in named if not each.startswith(("examples/", "tests/"))} <= there

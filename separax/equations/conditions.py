@@ -41,7 +41,11 @@ class AbstractCondition(eqx.Module):
         """
 
     def built_in(self, problem: "Problem") -> BuiltIn | None:
-        """What the network is to have by construction; None where the condition is a penalty."""
+        """What the network is to have by construction; None where the condition is a penalty.
+
+        Arguments:
+            problem: its `box`, `shape`, `fields` and `unknowns` are known by now.
+        """
         return None
 
 
@@ -233,7 +237,11 @@ class Periodic(AbstractCondition):
         return BuiltIn(periodic=axes)
 
     def faces(self, problem: "Problem") -> dict[str, str]:
-        """The axes, each with both of its sides."""
+        """The axes, each with both of its sides.
+
+        Arguments:
+            problem: of the condition; periodic axes of a shape are those it does not depend on.
+        """
         box, shape = problem.box, problem.shape
         if self.on is None:
             flat = _straight_axes(self.name, problem)

@@ -107,6 +107,7 @@ class Field:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of the array of values."""
         return self.source.shape
 
     def __repr__(self) -> str:
@@ -149,7 +150,11 @@ class Field:
         return self.d(**{letter: name.count(letter) for letter in name})
 
     def d(self, **orders: int) -> Field:
-        """`u.d(theta=2, t=1)`: a partial derivative, by axis name."""
+        """A partial derivative, ∂³u/∂θ²∂t as `u.d(theta=2, t=1)`.
+
+        Arguments:
+            orders: how often to differentiate, by the name of the axis.
+        """
         axes = self.source.axes
         for axis, order in orders.items():
             if axis not in axes:

@@ -245,7 +245,11 @@ class Problem:
         return self._changed(box=box, shape=shape, _whole=self.whole)
 
     def with_terms(self, terms: Iterable[AbstractTerm]) -> Problem:
-        """The same problem with other terms in place of those of its conditions."""
+        """The same problem with other terms in place of those of its conditions.
+
+        Arguments:
+            terms: of the loss, besides those of the residuals.
+        """
         return self._changed(terms=tuple(terms))
 
     # --- names and functions ---------------------------------------------------------------------
@@ -409,7 +413,11 @@ class Problem:
     # --- evaluating its functions ----------------------------------------------------------------
 
     def field_map(self, source: Any) -> dict[str, Field]:
-        """The fields by name, reading their values from `source`."""
+        """The fields by name.
+
+        Arguments:
+            source: where their values come from.
+        """
         zero = (0,) * self.box.dimension
         return {
             name: Field(source, {(i, zero): 1.0}, name=name) for i, name in enumerate(self.fields)
@@ -426,7 +434,13 @@ class Problem:
         coordinates: Mapping[str, Array],
         unknowns: Mapping[str, Array],
     ) -> dict[str, Any]:
-        """The fields and what is derived from them."""
+        """The fields and what is derived from them, by name.
+
+        Arguments:
+            fields: by name.
+            coordinates: by name.
+            unknowns: the unknown coefficients by name.
+        """
         given = {**fields, **coordinates, **unknowns}
         return dict(fields) | {name: self.derived_quantity(name, given) for name in self.derived}
 
@@ -463,7 +477,13 @@ class Problem:
         self, source: Any, coordinates: Mapping[str, Array], unknowns: Mapping[str, Array]
     ) -> dict[str, Any]:
         """The residuals by name, as the user's function returns them: fields, or arrays of the
-        source's shape."""
+        source's shape.
+
+        Arguments:
+            source: where the values of the fields come from.
+            coordinates: by name.
+            unknowns: the unknown coefficients by name.
+        """
         if self.residual is None:
             raise InputError(
                 f"{self.name} was loaded from its run, which does not keep the functions of the"
@@ -488,8 +508,13 @@ class Problem:
     def reference_values(
         self, coordinates: Mapping[str, Array], shape: tuple[int, ...], reference: Any
     ) -> dict[str, Array]:
-        """A reference (a function or a dict of them) by field name, at coordinates that broadcast
-        to `shape`."""
+        """The values of a reference by the name of the field.
+
+        Arguments:
+            coordinates: by name, arrays that broadcast to `shape`.
+            shape: of the values.
+            reference: a function of coordinates, or a dict of them.
+        """
 
         def one(function: Any, argument: str) -> Any:
             if not callable(function):

@@ -52,11 +52,13 @@ def in_own_precision(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Separable(eqx.Module):
-    """A separable function sampled along each axis: `jets[i]` has shape (derivatives, points,
-    rank).
+    """A separable function sampled along each axis, u = Σ_j Π_i f_ij(x_i).
 
-    `weights[i]` are quadrature weights along axis i, or None; integrals, inner products and norms
-    need them.
+    Arguments:
+        axes: their names.
+        jets: per axis the factors and their derivatives, an array (derivatives, points, rank).
+        weights: per axis quadrature weights, or None; integrals, inner products and norms need
+            them.
     """
 
     __array_ufunc__ = None  # an array times a Separable is an error, not an array of Separables
@@ -87,7 +89,12 @@ class Separable(eqx.Module):
 
     @classmethod
     def of(cls, lattice: Lattice, **factors: Array) -> Separable:
-        """From values alone: one array of shape (points, rank) per axis of the lattice."""
+        """A function without derivatives.
+
+        Arguments:
+            lattice: the points along each axis, and their weights.
+            factors: by axis, the values of the factors (points, rank).
+        """
         return cls(
             lattice.axes,
             (jnp.asarray(factors[axis])[None] for axis in lattice.axes),
