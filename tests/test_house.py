@@ -178,3 +178,4 @@ def test_the_page_about_the_inside_names_files_that_exist():
     there = {str(p.relative_to(PACKAGE)) for p in PACKAGE.rglob("*.py")}
     there |= {f"{Path(each).parent}/" for each in there}
     assert {each for each in named if not each.startswith(("examples/", "tests/"))} <= there
+    assert tuple(re.findall(r"^\| `(\w+)/` \|", page, re.MULTILINE)) == ROOMS

@@ -82,7 +82,11 @@ class AbstractTerm(ABC):
 
     @abstractmethod
     def parts(self, at: AtPlace) -> list[Part]:
-        """What the term leaves of the fields at its place."""
+        """What the term leaves of the fields at its place.
+
+        Arguments:
+            at: the fields, coordinates and unknowns there.
+        """
 
     def squares(self, at: AtPlace) -> list[Square] | None:
         """The parts as squares of sums of products, whose means add up to the term, so that no
