@@ -30,6 +30,7 @@ from .errors import (
 )
 from .memory import available, check_fits, in_bytes
 from .parts import data_to_part, difference, part_to_data
+from .threads import threads_for
 from .user_functions import as_array, call, fits, parameters
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "rounded",
     "say",
     "shown",
+    "threads_for",
     "to_device",
     "whole",
     "with_types_of",
