@@ -1,17 +1,6 @@
-"""Foundations: errors, calls of user functions, devices, memory, compilation, arithmetic."""
+"""Foundations: errors, calls of user functions, devices, memory, compilation, precision, tuning."""
 
-from .arithmetic import (
-    PRECISION,
-    across,
-    add_up,
-    in_callers_precision,
-    in_tf32,
-    is_traced,
-    precision_for,
-    product,
-    rounded,
-    with_types_of,
-)
+from . import tuning
 from .cache import cache_folder, forget_oldest, keep_programs
 from .compilation import Options, options_for_few_runs, options_for_training
 from .devices import default_device, device_name, on_cpu, to_device
@@ -30,6 +19,19 @@ from .errors import (
 )
 from .memory import available, check_fits, in_bytes
 from .parts import data_to_part, difference, part_to_data
+from .precision import (
+    PRECISION,
+    across,
+    add_up,
+    in_callers_precision,
+    in_float64,
+    in_tf32,
+    is_traced,
+    precision_for,
+    product,
+    rounded,
+    with_types_of,
+)
 from .user_functions import as_array, call, fits, parameters
 
 __all__ = [
@@ -55,6 +57,7 @@ __all__ = [
     "forget_oldest",
     "in_bytes",
     "in_callers_precision",
+    "in_float64",
     "in_tf32",
     "is_traced",
     "keep_programs",
@@ -72,6 +75,7 @@ __all__ = [
     "say",
     "shown",
     "to_device",
+    "tuning",
     "whole",
     "with_types_of",
 ]

@@ -35,8 +35,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .arithmetic import is_traced
 from .errors import InputError, say
+from .precision import in_float64, is_traced
 
 Data = Any  # what JSON holds
 T = TypeVar("T")
@@ -198,7 +198,7 @@ def _array(data: Mapping[str, Any]) -> Any:
     found = values.reshape(data["shape"])
     if data["type"] == "numpy":
         return found
-    with jax.enable_x64(True):
+    with in_float64():
         return jnp.asarray(found)
 
 

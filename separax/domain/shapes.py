@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from ..core import InputError, as_array, call, fits, listed, parameters, shown
+from ..core import InputError, as_array, call, fits, in_float64, listed, parameters, shown
 from .box import Box
 from .places import Points
 
@@ -81,7 +81,7 @@ class Shape:
         bounds = np.array([box[a] for a in axes])
         drawn = np.random.default_rng(0).random((4096, len(axes)))
         points = bounds[:, 0] + drawn * (bounds[:, 1] - bounds[:, 0])
-        with jax.enable_x64(True):
+        with in_float64():
             found = np.asarray(self.indicator(dict(zip(axes, map(jnp.asarray, points.T)))))
         self.box, self.axes, self.signed, self.size = box, axes, signed, 0.0
         if signed:
@@ -123,7 +123,7 @@ class Shape:
         """Whether points (n, axes) of the shape's axes are inside; nothing outside the box is."""
         bounds = np.array([self.box[a] for a in self.axes])
         here = np.all((points >= bounds[:, 0]) & (points <= bounds[:, 1]), axis=1)
-        with jax.enable_x64(True):
+        with in_float64():
             found = self.mask(dict(zip(self.axes, map(jnp.asarray, points.T))))
         return here & np.broadcast_to(np.asarray(found), here.shape)
 
@@ -203,7 +203,7 @@ class Shape:
         def one(point: Array) -> Array:
             return jnp.reshape(self.indicator(dict(zip(self.axes, point))), ())
 
-        with jax.enable_x64(True):
+        with in_float64():
             slopes = np.array(jax.jit(jax.vmap(jax.grad(one)))(jnp.asarray(points)))
         size = np.linalg.norm(slopes, axis=1, keepdims=True)
         fallback = (

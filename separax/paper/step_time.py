@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core import PRECISION, InputError
+from ..core import PRECISION, InputError, in_float64
 from ..domain import Lattice, Place, flatten
 from ..equations import Problem
 from ..networks import PINN, ModifiedMLP, PointwiseNetwork, SeparableNetwork, along
@@ -247,7 +247,7 @@ def compare(
     problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3.0
 ) -> dict[str, Any]:
     """Both steps of a problem, beside each other."""
-    with jax.enable_x64(True):
+    with in_float64():
         counts = recipe.counts(problem.box)
         rows: dict[str, Any] = {
             "points": max(counts.values()),

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import data_to_part, part_to_data, say
+from ..core import data_to_part, part_to_data, say, tuning
 from ..domain import TIME
 from ..equations import CLEARLY, Problem, given_values, is_linear
 from ..networks import SeparableNetwork
@@ -56,7 +56,6 @@ MOST = (
     *4 * (6_000,),
 )  # coefficients: with three axes there is no matrix of them
 NEAR = 0.1  # error of a level from which the next one finds its way
-LOOKED = 6_000  # coefficients of a recipe: of more, looking takes longer than solving did
 
 
 def suits(problem: Problem) -> bool:
@@ -222,7 +221,7 @@ def _worth_a_look(found: Solution) -> bool:
     # what a random start leaves is more than what u = 0 does, as a rule: no need to look closer
     if len(found.history.total) and found.best_loss < (CLEARLY / 100) ** 2 * found.history.total[0]:
         return False
-    return sum(block_sizes(Loss(found.problem, found.recipe))) <= LOOKED
+    return sum(block_sizes(Loss(found.problem, found.recipe))) <= tuning.CHECKED_SOLVE
 
 
 def _level(found: Solution, estimate: Estimate) -> Level:

@@ -7,9 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import jax
-
-from ..core import InputError, finite, shown, whole
+from ..core import InputError, finite, in_float64, shown, whole
 from ..equations import Problem
 from ..recipe import Recipe
 from ..residuals import Loss
@@ -107,7 +105,7 @@ def solve(
             hooks,
         )
         return hooks.ended(lambda: march(*marched))
-    with jax.enable_x64(True):
+    with in_float64():
         asked = settings(problem, recipe, seeds)
         kept = kept_settings(asked, recipe) if out is not None else asked
         trainer = Trainer(Loss(problem, recipe), len(seeds) if several else None)
@@ -138,7 +136,7 @@ def _refine(
     hooks: Hooks,
 ) -> Solution:
     """`solve` without a recipe. A run that is resumed goes on with the last level that was reached."""
-    with jax.enable_x64(True):
+    with in_float64():
         asked = settings(problem, Recipe(), [seed]) | {
             "recipe": f"automatic, tolerance {tolerance:g}",
             "points": "automatic",

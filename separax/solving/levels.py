@@ -14,6 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from ..core import in_float64, tuning
 from ..domain import GaussLegendre
 from ..equations import Problem
 from ..networks import SPINN, SeparableNetwork, function_degrees
@@ -25,7 +26,6 @@ STEPS = 40
 ALL = (
     10**6
 )  # products: with three axes they are few enough, and a linear equation is then solved in one step
-MATRIX = 2_000  # coefficients of all products of three axes for which a matrix is quicker than conjugate gradients
 ITERATIONS = 500
 MATTERS = (
     0.1  # an axis is refined if cutting it short changes the solution by this part of the tolerance
@@ -68,7 +68,7 @@ def recipe_for(
     spare = 4 if problem.box.dimension <= 4 else 2  # with many axes every point counts
     points = {a: n + max(spare, n // 3) for a, n in functions.items()}
     optimiser = (
-        Solve(STEPS, most=MATRIX, iterations=ITERATIONS)
+        Solve(STEPS, most=tuning.MATRIX_IN_3D, iterations=ITERATIONS)
         if problem.box.dimension == 3
         else Solve(STEPS)
     )
@@ -130,7 +130,7 @@ def constants(problem: Problem, recipe: Recipe, values: Sequence[float]) -> Arra
             )
         )[0]
 
-    with jax.enable_x64(True):
+    with in_float64():
         return jax.jit(parameters)()
 
 
@@ -149,7 +149,7 @@ def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
         assert isinstance(network, SeparableNetwork)
         return network.coefficients
 
-    with jax.enable_x64(True):
+    with in_float64():
         # as few programs as can be: nearly all the time here is compiling
         random = [np.asarray(c) for c in jax.jit(coefficients)(jax.random.key(seed))]
         old, fresh = (

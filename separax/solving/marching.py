@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import Diverged, InputError, finite, listed, options_for_few_runs
+from ..core import Diverged, InputError, finite, in_float64, listed, options_for_few_runs
 from ..domain import TIME, Lattice, quadrature
 from ..equations import START, Inputs, Problem, ValueTerm, values_name, values_of
 from ..networks import sources
@@ -49,7 +49,7 @@ def march(
     several = isinstance(seed, Sequence)
     seeds = list(seed) if isinstance(seed, Sequence) else [seed]
     check(problem, windows)
-    with jax.enable_x64(True), contextlib.ExitStack() as stack:
+    with in_float64(), contextlib.ExitStack() as stack:
         edges = np.linspace(*problem.box[TIME], windows + 1)
         asked = settings(problem, recipe, seeds) | {"windows": windows, "warm": bool(warm)}
         kept = kept_settings(asked, recipe) if out is not None else asked

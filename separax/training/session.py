@@ -13,14 +13,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import check_fits, default_device, on_cpu
+from ..core import check_fits, default_device, on_cpu, tuning
 from .trainer import Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
-# Numbers in all the Jacobians of a solve, up to which a processor is done before a GPU has compiled.
-# Of the catalogue's solves those with 1e7 to 4e8 take 0.3 to 4 s on two cores, after 3 to 6 s of
-# compiling; 0.2 to 0.7 s on an H200, after 6 to 16 s. The next have 4e9.
-SMALL = 1e9
 
 # a session, every term of the loss and the total, and steps per second
 Observer = Callable[["Session", Mapping[str, float], float], None]
@@ -40,7 +36,7 @@ def check_memory(trainer: Trainer) -> None:
 
 def device_for(trainer: Trainer) -> contextlib.AbstractContextManager[Any]:
     """The device for a run: small solves are the processor's."""
-    small = default_device().platform != "cpu" and _numbers(trainer) <= SMALL
+    small = default_device().platform != "cpu" and _numbers(trainer) <= tuning.CPU_SOLVE
     return on_cpu() if small else contextlib.nullcontext()
 
 
