@@ -25,7 +25,11 @@ HASTY: dict[str, dict[str, str | bool]] = {
 
 
 def options_for_training(columns: int) -> Options:
-    """XLA's options for training steps of a network with so many columns."""
+    """XLA's options for training steps.
+
+    Arguments:
+        columns: of the network, of all components together.
+    """
     keep_programs()
     large = default_device().platform == "gpu" and columns > tuning.WIDE_NETWORK
     return _understood(FROM_LIBRARY) if large else None
@@ -36,6 +40,11 @@ def options_for_few_runs() -> Options:
     steps spend their time in libraries."""
     keep_programs()
     return _understood(HASTY.get(default_device().platform, {}))
+
+
+def options_for_one_run() -> Options:
+    """XLA's options for a program that runs once."""
+    return _understood({"xla_backend_optimization_level": "0"})
 
 
 def _understood(options: dict[str, str | bool]) -> Options:

@@ -174,7 +174,7 @@ def ours(
     started = time.perf_counter()
     state, _ = compiled(state, 1)
     fitting = int(seconds / 4 / (time.perf_counter() - started))
-    rounds = max(1, min(trainer.held, steps // trainer.round, fitting))
+    rounds = max(1, min(trainer.most_blocks, steps // trainer.block, fitting))
     holder = [state]
 
     def run() -> int:

@@ -407,7 +407,7 @@ def test_conjugate_gradients_make_the_steps_that_a_matrix_makes(merge):
     network = sx.SPINN(rank=ranks, depth=0, functions=4, body="mlp", merge=merge)
 
     def solved(most):
-        optimiser = sx.Solve(3, sweeps=1, most=most, iterations=2_000)
+        optimiser = sx.Solve(3, sweeps=1, largest_matrix=most, iterations=2_000)
         recipe = sx.Recipe(
             network, 6, optimiser=optimiser, sampler=sx.GaussLegendre(), precision="float64"
         )

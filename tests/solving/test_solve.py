@@ -359,7 +359,7 @@ def test_one_compilation_per_run(trainers, monkeypatch, steps):
     solution = sx.solve(decay(), recipe(steps=steps))
     (trainer,) = trainers
     assert trainer.traces == 1
-    assert sum(trainer.launches) * trainer.round == steps
+    assert sum(trainer.launches) * trainer.block == steps
     assert len(trainer.launches) > 1
     assert solution.timing.steps == steps
     assert solution.history.steps[-1] == 10 * ((steps - 1) // 10)
