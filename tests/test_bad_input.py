@@ -488,7 +488,7 @@ def test_precision(precision):
         lambda: sx.Recipe(precision=precision),
         "precision",
         "float32, float64, tf32",
-        repr(precision),
+        shown(precision),
     )
 
 

@@ -1,19 +1,8 @@
-"""Foundations: errors, calls of user functions, devices, memory, compilation, arithmetic."""
+"""Foundations: errors, calls of user functions, devices, memory, compilation, precision, tuning."""
 
-from .arithmetic import (
-    PRECISION,
-    across,
-    add_up,
-    in_callers_precision,
-    in_tf32,
-    is_traced,
-    precision_for,
-    product,
-    rounded,
-    with_types_of,
-)
+from . import tuning
 from .cache import cache_folder, forget_oldest, keep_programs
-from .compilation import Options, options_for_few_runs, options_for_training
+from .compilation import Options, options_for_few_runs, options_for_one_run, options_for_training
 from .devices import default_device, device_name, on_cpu, to_device
 from .errors import (
     DerivativeError,
@@ -30,50 +19,29 @@ from .errors import (
 )
 from .memory import available, check_fits, in_bytes
 from .parts import data_to_part, difference, part_to_data
+from .precision import (
+    PRECISION,
+    across,
+    add_up,
+    in_callers_precision,
+    in_float64,
+    in_tf32,
+    is_traced,
+    precision_for,
+    product,
+    rounded,
+    with_types_of,
+)
 from .threads import threads_for
 from .user_functions import as_array, call, fits, parameters
 
 __all__ = [
-    "PRECISION",
-    "DerivativeError",
-    "Diverged",
-    "InputError",
-    "MemoryPrediction",
-    "Options",
-    "across",
-    "add_up",
-    "as_array",
-    "available",
-    "cache_folder",
-    "call",
-    "check_fits",
-    "data_to_part",
-    "default_device",
-    "device_name",
-    "difference",
-    "finite",
-    "fits",
-    "forget_oldest",
-    "in_bytes",
-    "in_callers_precision",
-    "in_tf32",
-    "is_traced",
-    "keep_programs",
-    "listed",
-    "nearest",
-    "on_cpu",
-    "one_of",
-    "options_for_few_runs",
-    "options_for_training",
-    "parameters",
-    "part_to_data",
-    "precision_for",
-    "product",
-    "rounded",
-    "say",
-    "shown",
-    "threads_for",
-    "to_device",
-    "whole",
+    "PRECISION", "DerivativeError", "Diverged", "InputError", "MemoryPrediction", "Options",
+    "across", "add_up", "as_array", "available", "cache_folder", "call", "check_fits",
+    "data_to_part", "default_device", "device_name", "difference", "finite", "fits",
+    "forget_oldest", "in_bytes", "in_callers_precision", "in_float64", "in_tf32", "is_traced",
+    "keep_programs", "listed", "nearest", "on_cpu", "one_of", "options_for_few_runs",
+    "options_for_one_run", "options_for_training", "parameters", "part_to_data",
+    "precision_for", "product", "rounded", "say", "shown", "threads_for", "to_device", "tuning", "whole",
     "with_types_of",
-]
+]  # fmt: skip

@@ -6,6 +6,7 @@ import functools
 
 import jax
 
+from . import tuning
 from .cache import keep_programs
 from .devices import default_device
 
@@ -15,7 +16,6 @@ Options = dict[str, str | bool] | None
 # the best of them takes seconds for the paper's networks, and minutes for wide ones (one NVIDIA
 # H200): a step that runs 50,000 times is worth the seconds alone.
 FROM_LIBRARY: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
-WIDE = 200  # columns of all components together
 # What runs once or a few times: trying out kernels on a GPU, or the last of optimisation on a CPU,
 # would take longer than it saves.
 HASTY: dict[str, dict[str, str | bool]] = {
@@ -25,9 +25,13 @@ HASTY: dict[str, dict[str, str | bool]] = {
 
 
 def options_for_training(columns: int) -> Options:
-    """XLA's options for training steps of a network with so many columns."""
+    """XLA's options for training steps.
+
+    Arguments:
+        columns: of the network, of all components together.
+    """
     keep_programs()
-    large = default_device().platform == "gpu" and columns > WIDE
+    large = default_device().platform == "gpu" and columns > tuning.WIDE_NETWORK
     return _understood(FROM_LIBRARY) if large else None
 
 
@@ -36,6 +40,11 @@ def options_for_few_runs() -> Options:
     steps spend their time in libraries."""
     keep_programs()
     return _understood(HASTY.get(default_device().platform, {}))
+
+
+def options_for_one_run() -> Options:
+    """XLA's options for a program that runs once."""
+    return _understood({"xla_backend_optimization_level": "0"})
 
 
 def _understood(options: dict[str, str | bool]) -> Options:

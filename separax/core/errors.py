@@ -146,7 +146,7 @@ def one_of(argument: str, value: Any, known: Iterable[str]) -> Any:
         The value; refused unless it is one of them.
     """
     known = tuple(known)
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         raise InputError(
             f"{argument} must be one of {listed(known)}; got"
             f" {shown(value)}.{nearest(str(value), known)}"

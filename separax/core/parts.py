@@ -35,8 +35,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .arithmetic import is_traced
-from .errors import InputError, say
+from .errors import InputError, say, shown
+from .precision import in_float64, is_traced
 
 Data = Any  # what JSON holds
 T = TypeVar("T")
@@ -88,7 +88,7 @@ def part_to_data(value: Any, who: str = "") -> Data:
     if callable(value) and hasattr(value, "__module__"):
         return {"function": _name_of(value, who)} | _digest_of(value)
     raise InputError(
-        f"{who}: {_shown(value)} cannot be kept with a run: write plain values, functions, or a"
+        f"{who}: {shown(value)} cannot be kept with a run: write plain values, functions, or a"
         " frozen dataclass or an Equinox module of such"
     )
 
@@ -106,7 +106,7 @@ def data_to_part(data: Data, expected: type[T] | tuple[type, ...] = object) -> T
     if not isinstance(found, expected):
         names = expected if isinstance(expected, tuple) else (expected,)
         raise InputError(
-            f"{_shown(found)} is kept where there should be"
+            f"{shown(found)} is kept where there should be"
             f" {' or '.join(each.__name__ for each in names)}: it is not what separax wrote"
         )
     return found  # pyright: ignore[reportReturnType]
@@ -182,7 +182,7 @@ def _array_to_data(value: Any, who: str) -> Data:
     numbers = not is_traced(value) and any(jnp.issubdtype(value.dtype, kind) for kind in kinds)
     if not numbers or value.size > LARGEST_ARRAY:
         raise InputError(
-            f"{who}: {_shown(value)} cannot be kept with the settings of a run, which have room"
+            f"{who}: {shown(value)} cannot be kept with the settings of a run, which have room"
             f" for {LARGEST_ARRAY:,} numbers: let a function make it, and give its arguments"
         )
     return {
@@ -198,7 +198,7 @@ def _array(data: Mapping[str, Any]) -> Any:
     found = values.reshape(data["shape"])
     if data["type"] == "numpy":
         return found
-    with jax.enable_x64(True):
+    with in_float64():
         return jnp.asarray(found)
 
 
@@ -221,7 +221,7 @@ def _fields_to_data(value: Any, who: str) -> Data:
 def _part(data: Mapping[str, Any]) -> Any:
     kind, given = _imported(data), dict(data["fields"])
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
-        raise InputError(f"{data['part']} is no part any more: it is {_shown(kind)}")
+        raise InputError(f"{data['part']} is no part any more: it is {shown(kind)}")
     part = object.__new__(kind)
     for field in dataclasses.fields(kind):
         if field.name in given:
@@ -272,38 +272,30 @@ def _name_of(value: Any, who: str) -> str:
     """The name by which any process finds a function or a class: the shortest public one."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     name = name or getattr(value, "__name__", None)
-    advice = (
-        f"define it with {'class' if isinstance(value, type) else 'def'} at the top level of a"
-        " module beside your script, and import it"
-    )
+    spec = getattr(sys.modules.get(module or ""), "__spec__", None)
     if not module or not name:
-        raise InputError(f"{who}: {_shown(value)} has no name to load it by: {advice}")
-    if name.rpartition(".")[2] == "<lambda>":
-        raise InputError(
-            f"{who}: a lambda has no name by which a run with it could be loaded: {advice}"
-        )
-    if "<locals>" in name:
+        why = f"{shown(value)} has no name to load it by"
+    elif name.rpartition(".")[2] == "<lambda>":
+        why = "a lambda has no name by which a run with it could be loaded"
+    elif "<locals>" in name:
         outer, _, own = name.rpartition(".<locals>.")
-        raise InputError(
-            f"{who}: {own} is made inside {outer}, where no other process could find it to load a"
-            f" run: {advice}"
+        why = f"{own} is made inside {outer}, where no other process could find it to load a run"
+    elif spec is None or spec.name != module:  # __main__, or a file that `separax solve` read
+        why = (
+            f"{name} is defined in the script itself, which no other process imports to load a run"
         )
-    spec = getattr(sys.modules.get(module), "__spec__", None)
-    if spec is None or spec.name != module:  # __main__, or a file that was read by `separax solve`
-        raise InputError(
-            f"{who}: {name} is defined in the script itself, which no other process imports to load"
-            f" a run: {advice}"
-        )
-    packages = itertools.accumulate(module.split("."), "{}.{}".format)
-    public = itertools.takewhile(lambda each: "._" not in each, packages)
-    doors = [*public, *(JAX if module.startswith("jax.") else ()), module]
-    for door in doors:
-        found = _looked_up(f"{door}:{name}")
-        if found is value or (inspect.ismethod(found) and found == value):
-            return f"{door}.{name}"
+    else:
+        packages = itertools.accumulate(module.split("."), "{}.{}".format)
+        public = itertools.takewhile(lambda each: "._" not in each, packages)
+        for door in (*public, *(JAX if module.startswith("jax.") else ()), module):
+            found = _looked_up(f"{door}:{name}")
+            if found is value or (inspect.ismethod(found) and found == value):
+                return f"{door}.{name}"
+        why = f"{shown(value)} is not what {module}.{name} is, by which a run would load it"
+    word = "class" if isinstance(value, type) else "def"
     raise InputError(
-        f"{who}: {module}.{name} is something else than {_shown(value)}, which could not be found"
-        f" to load a run: {advice}"
+        f"{who}: {why}: define it with {word} at the top level of a module beside your script, and"
+        " import it"
     )
 
 
@@ -326,7 +318,7 @@ def _imported(data: Mapping[str, Any]) -> Any:
             f" its module on PYTHONPATH"
         ) from error
     if not callable(found):
-        raise InputError(f"{name} is neither a function nor a class: it is {_shown(found)}")
+        raise InputError(f"{name} is neither a function nor a class: it is {shown(found)}")
     if data.get("digest") != _digest_of(found).get("digest"):
         say(f"{name} was changed after this run was made: what is loaded may be something else")
     return found
@@ -351,14 +343,3 @@ def _digest_of(value: Any) -> dict[str, str]:
     except (OSError, TypeError, ValueError, SyntaxError):
         return {}
     return {"digest": hashlib.sha256(plain.encode()).hexdigest()[:16]}
-
-
-def _shown(value: Any) -> str:
-    """A value in short: a function by its name, an array by its shape."""
-    if isinstance(value, (np.ndarray, jax.Array)):
-        return f"an array of {value.dtype} and shape {value.shape}"
-    if name := getattr(value, "__qualname__", None):
-        return name
-    text = repr(value)
-    plain = " at 0x" not in text
-    return (text if len(text) <= 60 else f"{text[:59]}…") if plain else f"a {type(value).__name__}"

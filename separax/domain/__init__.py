@@ -6,20 +6,6 @@ from .samplers import AbstractSampler, GaussLegendre, Grid, Uniform, places_by_a
 from .shapes import BOUNDARY, Shape
 
 __all__ = [
-    "BOUNDARY",
-    "TIME",
-    "AbstractSampler",
-    "Box",
-    "GaussLegendre",
-    "Grid",
-    "Lattice",
-    "Place",
-    "Points",
-    "Rows",
-    "Shape",
-    "Uniform",
-    "flatten",
-    "places_by_axis",
-    "quadrature",
-    "slabs",
-]
+    "BOUNDARY", "TIME", "AbstractSampler", "Box", "GaussLegendre", "Grid", "Lattice", "Place",
+    "Points", "Rows", "Shape", "Uniform", "flatten", "places_by_axis", "quadrature", "slabs",
+]  # fmt: skip

@@ -7,33 +7,20 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 from ..core import InputError, finite, listed, nearest, shown, whole
 from .places import Lattice
 
 # words that mean something else where an axis is named: attributes of a field (`u.d(x=2)`,
 # `u.value`) and options that stand beside coordinates (`solution.integral("x", points=64, t=ts)`)
-RESERVED = (
-    "self",
-    "d",
-    "value",
-    "shape",
-    "linear",
-    "polynomial",
-    "evaluate",
-    "source",
-    "terms",
-    "weights",
-    "points",
-    "field",
-    "reference",
-    "boundary",
-    "units",
-    "at",
+RESERVED = tuple(
+    "self d value shape linear polynomial evaluate source terms weights points field reference"
+    " boundary units at".split()
 )
 SIDES = ("-", "+")
+TIME = "t"
 
 
 class Box:
@@ -59,11 +46,8 @@ class Box:
                     f"Box: axis name {name!r} means something else in separax (reserved:"
                     f" {listed(RESERVED)}): choose another name"
                 )
-            if (
-                isinstance(pair, (str, bytes))
-                or not isinstance(pair, Iterable)
-                or len(ends := tuple(pair)) != 2
-            ):
+            ends = tuple(pair) if isinstance(pair, Iterable) else ()
+            if isinstance(pair, (str, bytes)) or len(ends) != 2:
                 raise InputError(
                     f"Box: {name} must be a pair (lower, upper), got {shown(pair)}: write"
                     f" {name}=(0, 1)"
@@ -87,7 +71,7 @@ class Box:
     @property
     def space(self) -> tuple[str, ...]:
         """Every axis but time."""
-        return tuple(axis for axis in self.axes if axis != "t")
+        return tuple(axis for axis in self.axes if axis != TIME)
 
     @property
     def dimension(self) -> int:
@@ -103,12 +87,13 @@ class Box:
         return self._bounds[self.check_axis(axis, "Box")]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Box) and tuple(self._bounds.items()) == tuple(
-            other._bounds.items()
-        )
+        return isinstance(other, Box) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(tuple(self._bounds.items()))
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(self._bounds.items())  # the order of the axes counts
 
     def __repr__(self) -> str:
         each = (f"{axis}=({low:g}, {high:g})" for axis, (low, high) in self._bounds.items())
@@ -120,7 +105,15 @@ class Box:
         return of_box(self)
 
     def check_axis(self, axis: str, argument: str) -> str:
-        """The name of an axis, refused unless the box has it."""
+        """Refuses an axis that the box does not have.
+
+        Arguments:
+            axis: its name.
+            argument: what it is called in refusals.
+
+        Returns:
+            The name.
+        """
         if axis not in self._bounds:
             raise InputError(
                 f"{argument}: there is no axis {axis!r} in {self!r}.{nearest(axis, self.axes)}"
@@ -139,6 +132,9 @@ class Box:
         Arguments:
             points: one number for all, numbers by axis name, or one per axis in order.
             argument: what it is called in refusals.
+
+        Returns:
+            Numbers by axis.
         """
         if isinstance(points, Mapping):
             for axis in points:
@@ -193,9 +189,14 @@ class Box:
         return found
 
     def check_inside(self, axis: str, coordinates: Any, argument: str) -> None:
-        """Refuses coordinates outside the axis (but for rounding) and those that are not
-        numbers."""
-        if isinstance(coordinates, jax.core.Tracer) or np.size(coordinates) == 0:  # pyright: ignore[reportAttributeAccessIssue]
+        """Refuses coordinates that lie outside an axis, but for rounding, or are no numbers.
+
+        Arguments:
+            axis: the name of the axis.
+            coordinates: an array.
+            argument: what they are called in refusals.
+        """
+        if isinstance(coordinates, Tracer) or np.size(coordinates) == 0:
             return
         lower, upper = self._bounds[axis]
         slack = 1e-5 * (upper - lower)
@@ -207,7 +208,12 @@ class Box:
             )
 
     def ends(self, axis: str, sides: str) -> tuple[float, ...]:
-        """The coordinates of the faces of an axis, one per side ("-", "+" or "-+")."""
+        """The coordinates of faces of an axis.
+
+        Arguments:
+            axis: its name.
+            sides: "-", "+" or "-+".
+        """
         lower, upper = self._bounds[axis]
         return tuple({"-": lower, "+": upper}[side] for side in sides)
 
@@ -219,15 +225,10 @@ class Box:
                 single point is in the middle.
         """
         counts = self.counts(points)
-        return Lattice(
-            weights=None,
-            **{
-                a: np.linspace(*self._bounds[a], n)
-                if (n := counts[a]) > 1
-                else np.mean(self._bounds[a], keepdims=True)
-                for a in self.axes
-            },
-        )
-
-
-TIME = "t"
+        each = {
+            axis: np.linspace(*ends, counts[axis])
+            if counts[axis] > 1
+            else np.array([np.mean(ends)])
+            for axis, ends in self._bounds.items()
+        }
+        return Lattice(weights=None, **each)

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 class Lattice(eqx.Module):
     """Factorised coordinates: one array per axis, every combination a point. `Lattice(x=xs, y=ys)`.
 
-    `weights` are those of a quadrature rule per axis (they add up to the length of the axis), or
-    None where the points count alike.
+    Arguments:
+        weights: by axis those of a quadrature rule, which add up to the length of the axis; where
+            there are none, the points count alike.
+        coordinates: one array (n,) per axis.
     """
 
     axes: tuple[str, ...] = eqx.field(static=True)
@@ -73,27 +75,37 @@ class Lattice(eqx.Module):
 
 
 class Points(eqx.Module):
-    """Scattered points: one coordinate array per axis, all of one length."""
+    """Scattered points: one coordinate array per axis, all of one length.
+
+    Arguments:
+        axes: the names of the axes.
+        coordinates: one array (n,) per axis.
+        weights: what each point counts in a mean; None: all alike.
+        normals: outward unit normals, one array per axis, where the points are on a boundary.
+    """
 
     axes: tuple[str, ...] = eqx.field(static=True)
     coordinates: tuple[Float[Array, " n"], ...]
     weights: Float[Array, " n"] | None = None
-    normals: tuple[Float[Array, " n"], ...] | None = (
-        None  # outward, per axis, of points on the boundary of a shape
-    )
+    normals: tuple[Float[Array, " n"], ...] | None = None
 
     @classmethod
     def of(cls, box: Box, points: Any, argument: str = "points") -> Points:
-        """From an array of shape (n, number of axes), columns in the order of the box's axes."""
+        """Points from an array.
+
+        Arguments:
+            box: whose axes the columns belong to, in order.
+            points: an array of shape (n, number of axes).
+            argument: what it is called in refusals.
+        """
         shape = np.shape(points)
         if len(shape) != 2 or shape[1] != box.dimension:
             raise InputError(
                 f"{argument} must have shape (n, {box.dimension}), one column per axis"
                 f" ({listed(box.axes)}), got {shape}"
             )
-        if not isinstance(
-            points, jax.Array
-        ):  # left in NumPy's float64 until a run's precision is known
+        # left in NumPy's float64 until a run's precision is known
+        if not isinstance(points, jax.Array):
             points = np.asarray(points, dtype=float)
         return cls(box.axes, tuple(points[:, i] for i in range(box.dimension)))
 
@@ -108,9 +120,9 @@ class Points(eqx.Module):
 
     def mean(self, values: Array) -> Array:
         """The mean over the points, by their weights where they have any."""
-        return jnp.mean(
-            values if self.weights is None else values * self.weights / jnp.mean(self.weights)
-        )
+        if self.weights is None:
+            return jnp.mean(values)
+        return jnp.mean(values * self.weights / jnp.mean(self.weights))
 
 
 def flatten(lattice: Lattice) -> Points:
@@ -138,13 +150,11 @@ class Rows:
         self.length = 0
 
     def add(self, coordinates: Array) -> slice:
-        # tables of several quantities at one instant have an array for it each
         """Where the coordinates of a place are among all of them."""
-        key = (
-            id(coordinates)
-            if isinstance(coordinates, Tracer)
-            else (coordinates.dtype, np.asarray(coordinates).tobytes())
-        )
+        # by value: tables of several quantities at one instant have an array for it each
+        key: Any = id(coordinates)
+        if not isinstance(coordinates, Tracer):
+            key = (coordinates.dtype, np.asarray(coordinates).tobytes())
         if key not in self.slices:
             self.slices[key] = slice(self.length, self.length + len(coordinates))
             self.arrays.append(coordinates)
@@ -153,11 +163,8 @@ class Rows:
 
     def all(self, dtype: Any) -> Array:
         """All coordinates, one array after the other."""
-        return (
-            jnp.concatenate([jnp.asarray(a, dtype) for a in self.arrays])
-            if len(self.arrays) > 1
-            else jnp.asarray(self.arrays[0], dtype)
-        )
+        each = [jnp.asarray(array, dtype) for array in self.arrays]
+        return jnp.concatenate(each) if len(each) > 1 else each[0]
 
 
 def slabs(place: Place, most: int) -> Sequence[Place]:
@@ -174,15 +181,8 @@ def slabs(place: Place, most: int) -> Sequence[Place]:
     rows = max(1, most // max(1, rest))
     if place.shape[0] <= rows:
         return [place]
-    starts = range(0, place.shape[0], rows)
+    pieces = [slice(i, i + rows) for i in range(0, place.shape[0], rows)]
     if isinstance(place, Points):
-        return [
-            Points(place.axes, tuple(c[i : i + rows] for c in place.coordinates)) for i in starts
-        ]
-    first, *others = place.axes
-    return [
-        Lattice(
-            weights=None, **{first: place[first][i : i + rows]}, **{a: place[a] for a in others}
-        )
-        for i in starts
-    ]
+        return [Points(place.axes, tuple(c[piece] for c in place.coordinates)) for piece in pieces]
+    first, others = place.axes[0], {axis: place[axis] for axis in place.axes[1:]}
+    return [Lattice(weights=None, **{first: place[first][piece]}, **others) for piece in pieces]

@@ -20,6 +20,9 @@ from ..core import InputError, finite, shown, whole
 from .box import Box
 from .places import Lattice, Place, Points, flatten
 
+Counts = Mapping[str, int]  # points per axis
+Squares = Callable[[Place], Mapping[str, Array]]  # of a place, squared residuals at its points
+
 
 class AbstractSampler(eqx.Module):
     """A sampler draws the points of training.
@@ -36,7 +39,11 @@ class AbstractSampler(eqx.Module):
     every: eqx.AbstractVar[int | None]
 
     def on(self, periodic: Sequence[str]) -> AbstractSampler:
-        """The same for functions that are periodic along some axes."""
+        """The sampler for functions that are periodic along some axes.
+
+        Arguments:
+            periodic: the names of these axes.
+        """
         return self
 
     @abc.abstractmethod
@@ -56,17 +63,21 @@ class AbstractSampler(eqx.Module):
             coordinates, and weights that add up to the length of the axis; None: all count alike.
         """
 
-    def init(self, box: Box, counts: Mapping[str, int], dtype: Any) -> Any:
-        """The state before the first draw, a pytree of arrays; None: it learns nothing."""
+    def init(self, box: Box, counts: Counts, dtype: Any) -> Any:
+        """The state before the first draw.
+
+        Arguments:
+            box: of the problem.
+            counts: points per axis.
+            dtype: of the coordinates.
+
+        Returns:
+            a pytree of arrays; None: it learns nothing.
+        """
         return None
 
     def learn(
-        self,
-        state: Any,
-        key: PRNGKeyArray,
-        number: Array,
-        place: Place,
-        squares: Callable[[Place], Mapping[str, Array]],
+        self, state: Any, key: PRNGKeyArray, number: Array, place: Place, squares: Squares
     ) -> Any:
         """The state for the draw of this number.
 
@@ -76,6 +87,9 @@ class AbstractSampler(eqx.Module):
             number: of the draw that comes.
             place: the points inside of the draw before.
             squares: of a place, squared residuals by name at its points, from the parameters now.
+
+        Returns:
+            a state of the same structure.
         """
         return state
 
@@ -84,76 +98,102 @@ class AbstractSampler(eqx.Module):
         key: PRNGKeyArray,
         number: Array,
         box: Box,
-        counts: Mapping[str, int],
+        counts: Counts,
         dtype: Any,
         state: Any = None,
     ) -> Lattice:
-        """A draw for a separable network."""
-        drawn = {
-            a: self.axis(k, number, box[a], counts[a], dtype)
-            for a, k in zip(box.axes, jax.random.split(key, box.dimension))
-        }
-        return Lattice(
-            weights={a: w for a, (_, w) in drawn.items()}, **{a: c for a, (c, _) in drawn.items()}
-        )
+        """A draw for a separable network.
+
+        Arguments:
+            key: of the run's random numbers.
+            number: of the draw.
+            box: of the problem.
+            counts: points per axis.
+            dtype: of the coordinates.
+            state: the sampler's.
+        """
+        keys = jax.random.split(key, box.dimension)
+        drawn = [self.axis(k, number, box[a], counts[a], dtype) for a, k in zip(box.axes, keys)]
+        weights = {axis: w for axis, (_, w) in zip(box.axes, drawn)}
+        return Lattice(weights=weights, **{axis: c for axis, (c, _) in zip(box.axes, drawn)})
 
     def points(
         self,
         key: PRNGKeyArray,
         number: Array,
         box: Box,
-        counts: Mapping[str, int],
+        counts: Counts,
         held: Mapping[str, float],
         dtype: Any,
         state: Any = None,
     ) -> Points:
-        """As many scattered points as the lattice has, with the axes in `held` at one value.
+        """A draw for a pointwise network: as many scattered points as the lattice has.
 
         By default they are the lattice's own.
+
+        Arguments:
+            key: of the run's random numbers.
+            number: of the draw.
+            box: of the problem.
+            counts: points per axis.
+            held: by axis, the one value of axes along which nothing is drawn, as on a face.
+            dtype: of the coordinates.
+            state: the sampler's.
         """
         lattice = self.lattice(key, number, box, counts, dtype, state)
-        free = {a: lattice[a] for a in box.axes if a not in held} | {
-            a: jnp.full(1, v, dtype) for a, v in held.items()
+        coordinates = {
+            axis: jnp.full(1, held[axis], dtype) if axis in held else lattice[axis]
+            for axis in box.axes
         }
         weights = {a: w for a, w in zip(lattice.axes, lattice.weights) if a not in held}
-        return flatten(Lattice(weights=weights, **{a: free[a] for a in box.axes}))
+        return flatten(Lattice(weights=weights, **coordinates))
+
+
+def _whole(argument: str, default: int, least: int = 1) -> Any:
+    """A field that is a whole number."""
+    return eqx.field(
+        static=True, default=default, converter=lambda value: whole(argument, value, least)
+    )
 
 
 class Uniform(AbstractSampler):
-    """Independent uniform draws, anew every `every` steps (the paper's): per axis for a lattice, per point otherwise."""
+    """Independent uniform draws (the paper's): per axis for a lattice, per point otherwise.
 
-    every: int | None = eqx.field(
-        static=True, default=100, converter=lambda n: whole("Uniform: every", n)
-    )
+    Arguments:
+        every: how many steps one draw serves.
+    """
+
+    every: int | None = _whole("Uniform: every", 100)
 
     def axis(self, key, number, bounds, n, dtype):
         return jax.random.uniform(jax.random.fold_in(key, number), (n,), dtype, *bounds), None
 
     def points(self, key, number, box, counts, held, dtype, state=None):
         total = math.prod(n for axis, n in counts.items() if axis not in held)
-        drawn = [
-            self.axis(k, number, box[a], total, dtype)[0]
-            for a, k in zip(box.axes, jax.random.split(key, box.dimension))
-        ]
-        return Points(
-            box.axes,
-            tuple(
-                jnp.full(total, held[a], dtype) if a in held else c for a, c in zip(box.axes, drawn)
-            ),
+        keys = jax.random.split(key, box.dimension)
+        coordinates = tuple(
+            jnp.full(total, held[a], dtype)
+            if a in held
+            else self.axis(k, number, box[a], total, dtype)[0]
+            for a, k in zip(box.axes, keys)
         )
+        return Points(box.axes, coordinates)
 
 
 class Grid(AbstractSampler):
-    """A regular grid, its upper end left out, moved by a random part of its spacing: `shifts` fixed random shifts taken
-    in turn, each for `every` steps (the paper's Navier-Stokes runs). `shifts=0` leaves it unmoved.
+    """A regular grid, its upper end left out, moved by a random part of its spacing (the paper's
+    Navier-Stokes runs).
 
-    Of eight shifts one lies in each eighth of the spacing. Where all of them happen to be large, a network finds room between the initial
-    values and the first points to leave them behind."""
+    Of eight shifts one lies in each eighth of the spacing. Where all of them happen to be large, a
+    network finds room between the initial values and the first points to leave them behind.
 
-    shifts: int = eqx.field(static=True, default=8, converter=lambda n: whole("Grid: shifts", n, 0))
-    every: int | None = eqx.field(
-        static=True, default=100, converter=lambda n: whole("Grid: every", n)
-    )
+    Arguments:
+        shifts: the number of fixed random shifts, taken in turn; 0 leaves the grid unmoved.
+        every: how many steps one shift serves.
+    """
+
+    shifts: int = _whole("Grid: shifts", 8, 0)
+    every: int | None = _whole("Grid: every", 100)
 
     def axis(self, key, number, bounds, n, dtype):
         lower, upper = bounds
@@ -161,23 +201,26 @@ class Grid(AbstractSampler):
         if self.shifts:
             turn = number % self.shifts
             part = jax.random.permutation(jax.random.fold_in(key, self.shifts), self.shifts)[turn]
-            shift = (
-                part + jax.random.uniform(jax.random.fold_in(key, turn), (), dtype)
-            ) / self.shifts
+            moved = jax.random.uniform(jax.random.fold_in(key, turn), (), dtype)
+            shift = (part + moved) / self.shifts
         return lower + (upper - lower) / n * (jnp.arange(n, dtype=dtype) + shift), None
 
 
 @functools.lru_cache(maxsize=64)
 def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.special import (
-        roots_legendre,
-    )  # its banded eigenvalue problem is quick also for thousands of points
+    # its banded eigenvalue problem is quick also for thousands of points
+    from scipy.special import roots_legendre
 
     return roots_legendre(n)
 
 
 def places_by_axis(who: str, given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
-    """Breakpoints by axis, as something that can be compared: {"x": 0} → (("x", (0.0,)),)."""
+    """Breakpoints by axis, as something that can be compared: {"x": 0} → (("x", (0.0,)),).
+
+    Arguments:
+        who: what they are given to, for refusals.
+        given: a dict by axis of one place or several, or pairs of an axis and places.
+    """
     pairs = isinstance(given, (list, tuple)) and all(
         isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given
     )
@@ -185,14 +228,11 @@ def places_by_axis(who: str, given: Any) -> tuple[tuple[str, tuple[float, ...]],
         raise InputError(
             f"{who}: breaks must be a dict by axis, got {shown(given)}: write breaks={{'x': 0.0}}"
         )
-    each = {
-        axis: at if isinstance(at, Iterable) and not isinstance(at, str) else [at]
-        for axis, at in dict(given).items()
-    }
-    return tuple(
-        (axis, tuple(sorted(finite(f"{who}: breaks[{axis!r}]", v) for v in at)))
-        for axis, at in each.items()
-    )
+    found = []
+    for axis, at in dict(given).items():
+        each = at if isinstance(at, Iterable) and not isinstance(at, str) else [at]
+        found.append((axis, tuple(sorted(finite(f"{who}: breaks[{axis!r}]", v) for v in each))))
+    return tuple(found)
 
 
 def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
@@ -200,11 +240,16 @@ def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
 
 
 class GaussLegendre(AbstractSampler):
-    """Gauss-Legendre quadrature: fixed points whose weighted mean integrates polynomials of degree 2n - 1 exactly.
+    """Gauss-Legendre quadrature: fixed points whose weighted mean integrates polynomials of degree
+    2n - 1 exactly.
 
-    `breaks` are places along an axis where something is not smooth, {"x": 0.0} or {"x": [0.0, 0.5]}: the rule is then made of
-    pieces between them, which share the axis' points, so that they crowd at both sides of a break. Along the axes in `even` points are
-    evenly spaced, the best rule for what is periodic; axes that are periodic by construction are among them anyway.
+    Arguments:
+        breaks: places along an axis where something is not smooth, {"x": 0.0} or {"x": [0.0, 0.5]}:
+            the rule is then made of pieces between them, which share the axis' points, so that they
+            crowd at both sides of a break.
+        every: None: one draw serves all steps.
+        even: axes along which points are evenly spaced, the best rule for what is periodic; those
+            that are periodic by construction are among them anyway.
     """
 
     breaks: Any = eqx.field(static=True, default=(), converter=_breaks)
@@ -214,14 +259,14 @@ class GaussLegendre(AbstractSampler):
     def __check_init__(self):
         if both := [axis for axis, _ in self.breaks if axis in self.even]:
             raise InputError(
-                f"GaussLegendre: {both[0]} has breaks and even points, which have none: leave it out of one of the two"
+                f"GaussLegendre: {both[0]} has breaks and even points, which have none: leave it"
+                " out of one of the two"
             )
 
     def on(self, periodic):
         broken = {axis for axis, _ in self.breaks}
-        return dataclasses.replace(
-            self, even=dict.fromkeys([*self.even, *(a for a in periodic if a not in broken)])
-        )
+        even = dict.fromkeys([*self.even, *(a for a in periodic if a not in broken)])
+        return dataclasses.replace(self, even=even)
 
     def axis(self, key, number, bounds, n, dtype):
         nodes, weights = _legendre(n)
@@ -231,37 +276,38 @@ class GaussLegendre(AbstractSampler):
 
     def lattice(self, key, number, box, counts, dtype, state=None):
         plain = super().lattice(key, number, box, counts, dtype)
-        coordinates, weights = (
-            dict(zip(plain.axes, plain.coordinates)),
-            dict(zip(plain.axes, plain.weights)),
-        )
+        coordinates = dict(zip(plain.axes, plain.coordinates))
+        weights = dict(zip(plain.axes, plain.weights))
         for axis, at in self.breaks:
             box.check_axis(axis, "GaussLegendre: breaks")
             ends = [box[axis][0], *at, box[axis][1]]
-            pieces = list(itertools.pairwise(ends))
-            if any(low >= high for low, high in pieces) or counts[axis] < len(pieces):
+            pieces, n = list(itertools.pairwise(ends)), counts[axis]
+            if any(low >= high for low, high in pieces) or n < len(pieces):
                 raise InputError(
-                    f"GaussLegendre: breaks[{axis!r}] = {list(at)} must lie between {ends[0]:g} and {ends[-1]:g}, each with a point at least"
+                    f"GaussLegendre: breaks[{axis!r}] = {list(at)} must lie between {ends[0]:g} and"
+                    f" {ends[-1]:g}, each with a point at least"
                 )
-            shares = [
-                counts[axis] // len(pieces) + (i < counts[axis] % len(pieces))
-                for i in range(len(pieces))
-            ]
             drawn = [
-                self.axis(key, number, piece, share, dtype) for piece, share in zip(pieces, shares)
+                self.axis(key, number, piece, n // len(pieces) + (i < n % len(pieces)), dtype)
+                for i, piece in enumerate(pieces)
             ]
-            coordinates[axis] = jnp.concatenate([c for c, _ in drawn])
-            weights[axis] = jnp.concatenate([w for _, w in drawn])
+            coordinates[axis], weights[axis] = map(jnp.concatenate, zip(*drawn))
         for axis in self.even:
             box.check_axis(axis, "GaussLegendre: even")
-            coordinates[axis], weights[axis] = Grid(shifts=0).axis(
+            grid = Grid(shifts=0)
+            coordinates[axis], weights[axis] = grid.axis(
                 key, number, box[axis], counts[axis], dtype
             )
         return Lattice(weights=weights, **coordinates)
 
 
 def quadrature(box: Box, points: int | Mapping[str, int], dtype: Any = None) -> Lattice:
-    """The Gauss-Legendre lattice of a box."""
-    return GaussLegendre().lattice(
-        jax.random.key(0), jnp.array(0), box, box.counts(points), dtype or jnp.result_type(float)
-    )
+    """The Gauss-Legendre lattice of a box.
+
+    Arguments:
+        box: the box.
+        points: one number for all axes, or numbers by axis.
+        dtype: of coordinates and weights; None: JAX's default.
+    """
+    counts, dtype = box.counts(points), dtype or jnp.result_type(float)
+    return GaussLegendre().lattice(jax.random.key(0), jnp.array(0), box, counts, dtype)

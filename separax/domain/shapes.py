@@ -23,8 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from ..core import InputError, as_array, call, fits, listed, parameters, shown
-from .box import Box
+from ..core import InputError, as_array, call, fits, in_float64, listed, parameters, shown
+from .box import TIME, Box
 from .places import Points
 
 LINES = {1: 4096, 2: 1024, 3: 96}  # grid lines per axis, by the number of axes the shape depends on
@@ -63,7 +63,7 @@ class Shape:
                 "inside depends on no coordinate: write a function of"
                 f" {listed(box.space or box.axes)}"
             )
-        if "t" in axes:
+        if TIME in axes:
             raise InputError(
                 "inside depends on t: a domain that moves in time is not possible yet; write a"
                 " function of space alone"
@@ -81,7 +81,7 @@ class Shape:
         bounds = np.array([box[a] for a in axes])
         drawn = np.random.default_rng(0).random((4096, len(axes)))
         points = bounds[:, 0] + drawn * (bounds[:, 1] - bounds[:, 0])
-        with jax.enable_x64(True):
+        with in_float64():
             found = np.asarray(self.indicator(dict(zip(axes, map(jnp.asarray, points.T)))))
         self.box, self.axes, self.signed, self.size = box, axes, signed, 0.0
         if signed:
@@ -115,15 +115,15 @@ class Shape:
         """True inside and on the boundary, at coordinates that broadcast. A signed distance may be
         off by rounding there."""
         found = jnp.asarray(self.indicator(coordinates))
-        return (
-            found <= SLACK * float(jnp.finfo(found.dtype).eps) * self.size if self.signed else found
-        )
+        if not self.signed:
+            return found
+        return found <= SLACK * float(jnp.finfo(found.dtype).eps) * self.size
 
     def contains(self, points: np.ndarray) -> np.ndarray:
         """Whether points (n, axes) of the shape's axes are inside; nothing outside the box is."""
         bounds = np.array([self.box[a] for a in self.axes])
         here = np.all((points >= bounds[:, 0]) & (points <= bounds[:, 1]), axis=1)
-        with jax.enable_x64(True):
+        with in_float64():
             found = self.mask(dict(zip(self.axes, map(jnp.asarray, points.T))))
         return here & np.broadcast_to(np.asarray(found), here.shape)
 
@@ -203,17 +203,13 @@ class Shape:
         def one(point: Array) -> Array:
             return jnp.reshape(self.indicator(dict(zip(self.axes, point))), ())
 
-        with jax.enable_x64(True):
+        with in_float64():
             slopes = np.array(jax.jit(jax.vmap(jax.grad(one)))(jnp.asarray(points)))
         size = np.linalg.norm(slopes, axis=1, keepdims=True)
-        fallback = (
-            self._seen(points[bad])
-            if (bad := ~(np.isfinite(size[:, 0]) & (size[:, 0] > 1e-12))).any()
-            else None
-        )
+        bad = ~(np.isfinite(size[:, 0]) & (size[:, 0] > 1e-12))
         slopes = slopes / np.where(bad[:, None], 1.0, size)
-        if fallback is not None:
-            slopes[bad] = fallback
+        if bad.any():
+            slopes[bad] = self._seen(points[bad])
         return slopes
 
     def _seen(self, points: np.ndarray) -> np.ndarray:
@@ -233,20 +229,13 @@ class Shape:
         for direction in directions:
             total -= self.contains(points + radius * direction)[:, None] * direction
         rough = _unit(total)
-        across = np.linalg.svd(rough[:, None, :])[2][
-            :, 1:
-        ]  # per point, the directions in which its surface extends
-        rises = [
-            (
-                self._height(points + radius * a, rough, radius)
-                - self._height(points - radius * a, rough, radius)
-            )
-            / (2 * radius)
-            for a in np.moveaxis(across, 1, 0)
-        ]
-        return _unit(
-            rough - sum(rise[:, None] * a for rise, a in zip(rises, np.moveaxis(across, 1, 0)))
-        )
+        tilt = np.zeros_like(rough)
+        # per point, the directions in which its surface extends
+        for along in np.moveaxis(np.linalg.svd(rough[:, None, :])[2][:, 1:], 1, 0):
+            higher = self._height(points + radius * along, rough, radius)
+            lower = self._height(points - radius * along, rough, radius)
+            tilt += ((higher - lower) / (2 * radius))[:, None] * along
+        return _unit(rough - tilt)
 
     def _height(self, points: np.ndarray, upward: np.ndarray, most: float) -> np.ndarray:
         """How far along `upward` the boundary is from each point, between -most and most."""
@@ -258,17 +247,23 @@ class Shape:
         return 0.5 * (low + high)
 
     def draw(self, key: PRNGKeyArray | None, number: Array, count: int, dtype: Any) -> Points:
-        """`count` points on the boundary with their normals, spread evenly over its area; other
-        axes at random. Without a key the spread is fixed, and other axes are covered evenly too."""
+        """Points on the boundary with their normals, spread evenly over its area.
+
+        Arguments:
+            key: of random numbers: other axes are drawn at random. None: the spread is fixed, and
+                other axes are covered evenly too.
+            number: of the draw.
+            count: how many.
+            dtype: of the coordinates.
+        """
         points, normals, area = self.boundary()
         ends = jnp.asarray(np.cumsum(area) / np.sum(area), dtype)
         others = [axis for axis in self.box.axes if axis not in self.axes]
         if key is None:
             shift, parts = jnp.asarray(0.5, dtype), jnp.asarray(_evenly(count, len(others)), dtype)
         else:
-            drawn = jax.random.uniform(
-                jax.random.fold_in(key, number), (1 + len(others), count), dtype
-            )
+            key = jax.random.fold_in(key, number)
+            drawn = jax.random.uniform(key, (1 + len(others), count), dtype)
             shift, parts = drawn[0, 0], drawn[1:]
         at = jnp.searchsorted(ends, (jnp.arange(count, dtype=dtype) + shift) / count)
         at = jnp.minimum(at, len(points) - 1)
@@ -302,11 +297,8 @@ def _evenly(count: int, dimension: int) -> np.ndarray:
 def _along_a_curve(points: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """An order in which neighbours stay close (Morton's), so that taking every k-th point covers
     the boundary evenly."""
-    cells = (
-        ((points - bounds[:, 0]) / (bounds[:, 1] - bounds[:, 0]) * 1023)
-        .astype(np.int64)
-        .clip(0, 1023)
-    )
+    parts = (points - bounds[:, 0]) / (bounds[:, 1] - bounds[:, 0])
+    cells = (parts * 1023).astype(np.int64).clip(0, 1023)
     code = np.zeros(len(points), np.int64)
     for bit in range(min(10, 60 // points.shape[1])):
         for i in range(points.shape[1]):

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import InputError
+from ..core import InputError, in_float64
 from ..domain import Box
 from ..networks import KnownPart, Line
 from ..separable import dense_values, exact_products, separate, tucker_by_svd
@@ -86,7 +86,7 @@ def boundary_interpolant(
         return None
     lines = [Line(*box[axis], axis in periodic) for axis in box.axes]
     found: list[FactorsByAxis] = []
-    with jax.enable_x64(True):
+    with in_float64():
         for component, field in enumerate(fields):
             own = [each for each in given if each.component == component]
             data = [_series(box, lines, each) for each in own]

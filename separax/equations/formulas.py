@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..core import in_float64
 from ..domain import Lattice
 from ..separable import Key, Unreadable, read_jaxpr
 from .field import Field, apply_to_values
@@ -104,7 +105,7 @@ def formula_of(problem: Problem, name: str, unknowns: Mapping[str, Any]) -> Form
         The formula; None where it is something else, such as a mean or a table.
     """
     try:
-        with jax.enable_x64(True):
+        with in_float64():
             return _traced(problem, name, {k: jnp.asarray(float(v)) for k, v in unknowns.items()})
     except Exception:  # a function may refuse a single point, as a difference along an axis does
         return None

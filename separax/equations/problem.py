@@ -16,7 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import InputError, as_array, call, finite, fits, listed, nearest, parameters, shown
+from ..core import (
+    InputError,
+    as_array,
+    call,
+    finite,
+    fits,
+    in_float64,
+    listed,
+    nearest,
+    parameters,
+    shown,
+)
 from ..domain import Box, Place, Shape
 from ..networks import KnownPart
 from ..separable import Key
@@ -398,7 +409,7 @@ class Problem:
             values += [g.value(at.coordinates) for g in self.given if g.value is not None]
             return [*values, *([] if self.shape is None else [self.shape.mask(at.coordinates)])]
 
-        with jax.enable_x64(True):  # the same whatever the caller's precision is
+        with in_float64():  # the same whatever the caller's precision is
             text = traced(inside, example_lattice(self.box.axes))
             for term in self.terms:
                 place = term.example(self.box.axes)

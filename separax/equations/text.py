@@ -13,10 +13,10 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..core import in_float64
 from ..domain import Lattice
 from ..separable import Key
 from .field import Field
@@ -52,7 +52,7 @@ def _code(residual: Any) -> str:
 def traced(problem: Problem) -> list[str]:
     """The residuals as formulas; empty if one of them cannot be written as one."""
     try:
-        with jax.enable_x64(True):
+        with in_float64():
             found = [_run(problem, moved) for moved in _guesses(problem)]
     # a residual may do anything with the few numbers it is shown here; its text still says what it
     # is
@@ -90,7 +90,7 @@ def example(problem: Problem) -> tuple[Tracer, dict[str, Any]]:
         # nowhere special
         inner = low + (high - low) * (0.2718 + 0.1 * np.sqrt(np.arange(1, number + 1)))
         points[axis] = inner
-    with jax.enable_x64(True):
+    with in_float64():
         coordinates = Lattice(weights=None, **points).arrays()
     return Tracer(axes, place.shape, jnp.float64), coordinates
 

@@ -12,15 +12,8 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from ..core import add_up, default_device, product
+from ..core import add_up, default_device, product, tuning
 from .taylor import Taylor
-
-MANY = 96  # points from which on adding them up deserves a kernel of its own
-TILE, PART, PROCESSORS = (
-    64,
-    128,
-    132,
-)  # of a product on a GPU: what one processor does of it, the least it should add up, how many there are
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
@@ -57,7 +50,7 @@ def _dense_tangents(
         return out, jnp.zeros_like(out)
     # what comes back is complete before it is added up to the gradient of a bias: XLA would do both in one kernel, in which a thread
     # adds up all the points of a weight and computes each of them on the way
-    many = jet.shape[-2] * jet.shape[-3] >= MANY * jet.shape[axis]
+    many = jet.shape[-2] * jet.shape[-3] >= tuning.BIAS_KERNEL * jet.shape[axis]
     return out, lax.optimization_barrier(add_up(changes)) if many else add_up(changes)
 
 
@@ -80,7 +73,10 @@ def _linear_in_parts(jet: Taylor, weight: Array) -> Taylor:
     *batch, order, points, inputs = jet.shape
     outputs = weight.shape[-1]
     parts = _parts(
-        order * points, math.prod(batch) * math.ceil(inputs / TILE) * math.ceil(outputs / TILE)
+        order * points,
+        math.prod(batch)
+        * math.ceil(inputs / tuning.GPU_TILE)
+        * math.ceil(outputs / tuning.GPU_TILE),
     )
     if inputs == 1 or parts == 1 or weight.ndim != len(batch) + 2:
         return _linear(jet, weight)
@@ -95,10 +91,10 @@ def _linear_in_parts(jet: Taylor, weight: Array) -> Taylor:
 
 def _parts(rows: int, tiles: int) -> int:
     """Into how many parts to cut a sum of `rows`, for each of so many tiles of a matrix, that a GPU has something to do everywhere."""
-    if default_device().platform != "gpu" or rows < 3 * PART:
+    if default_device().platform != "gpu" or rows < 3 * tuning.GPU_SUMMANDS:
         return 1
     return max(
         n
-        for n in range(1, rows // PART + 1)
-        if rows % n == 0 and (n == 1 or n * tiles <= 2 * PROCESSORS)
+        for n in range(1, rows // tuning.GPU_SUMMANDS + 1)
+        if rows % n == 0 and (n == 1 or n * tiles <= 2 * tuning.GPU_PROCESSORS)
     )

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import InputError, listed, nearest, shown
+from ..core import InputError, in_float64, listed, nearest, shown
 from ..domain import TIME
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def reference_on(view: Solution, field: str, coordinates: Mapping[str, Any]) -> 
     from ..solution import reference_on as values
 
     lattice, dropped = view.lattice((), coordinates)
-    with jax.enable_x64(True):
+    with in_float64():
         # where the solution is evaluated, to the last digit, but in double precision: the difference is the solution's error
         place = jax.tree.map(lambda c: jnp.asarray(c, view.dtype).astype(jnp.float64), lattice)
         found = values(view.problem, None, place)

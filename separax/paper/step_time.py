@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core import PRECISION, InputError
+from ..core import PRECISION, InputError, in_float64
 from ..domain import Lattice, Place, flatten
 from ..equations import Problem
 from ..networks import PINN, ModifiedMLP, PointwiseNetwork, SeparableNetwork, along
@@ -174,7 +174,7 @@ def ours(
     started = time.perf_counter()
     state, _ = compiled(state, 1)
     fitting = int(seconds / 4 / (time.perf_counter() - started))
-    rounds = max(1, min(trainer.held, steps // trainer.round, fitting))
+    rounds = max(1, min(trainer.most_blocks, steps // trainer.block, fitting))
     holder = [state]
 
     def run() -> int:
@@ -247,7 +247,7 @@ def compare(
     problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3.0
 ) -> dict[str, Any]:
     """Both steps of a problem, beside each other."""
-    with jax.enable_x64(True):
+    with in_float64():
         counts = recipe.counts(problem.box)
         rows: dict[str, Any] = {
             "points": max(counts.values()),

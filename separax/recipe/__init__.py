@@ -7,34 +7,18 @@ from .optimisers.base import (
     Layers,
     Objective,
 )
-from .optimisers.bfgs import BFGS
 from .optimisers.gauss_newton import GaussNewton
-from .optimisers.gradient import Adam
-from .optimisers.lbfgs import LBFGS
+from .optimisers.gradient import Adam, Optax
 from .optimisers.output_layers import Solve
+from .optimisers.quasi_newton import BFGS, LBFGS
 from .optimisers.soap import SOAP
-from .optimisers.wrapped import Optax
+from .part import as_code
 from .recipe import Recipe, Stage
 from .weightings import AbstractWeighting, Causal, Constant, EarlyFirst, Evaluation
 
 __all__ = [
-    "BFGS",
-    "LBFGS",
-    "SOAP",
-    "AbstractGradientOptimiser",
-    "AbstractMinimiser",
-    "AbstractOptimiser",
-    "AbstractWeighting",
-    "Adam",
-    "Causal",
-    "Constant",
-    "EarlyFirst",
-    "Evaluation",
-    "GaussNewton",
-    "Layers",
-    "Objective",
-    "Optax",
-    "Recipe",
-    "Solve",
-    "Stage",
-]
+    "BFGS", "LBFGS", "SOAP", "AbstractGradientOptimiser", "AbstractMinimiser",
+    "AbstractOptimiser", "AbstractWeighting", "Adam", "Causal", "Constant", "EarlyFirst",
+    "Evaluation", "GaussNewton", "Layers", "Objective", "Optax", "Recipe", "Solve", "Stage",
+    "as_code",
+]  # fmt: skip

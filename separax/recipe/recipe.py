@@ -17,8 +17,8 @@ from ..domain import AbstractSampler, Box, Uniform
 from ..equations import Problem
 from ..networks import PINN, SPINN, network_name
 from .optimisers.base import AbstractOptimiser
-from .optimisers.gradient import Adam
-from .optimisers.wrapped import Optax, is_transformation
+from .optimisers.gradient import Adam, Optax
+from .part import Arguments, as_code, is_transformation
 from .weightings import AbstractWeighting, Constant
 
 POINTS = (256, 64, 32, 16, 10, 8, 6)  # per axis, for one to seven axes: about as many in all
@@ -48,6 +48,7 @@ class Stage:
 
     @property
     def end(self) -> int:
+        """The number of steps made when the stage is over."""
         return self.start + self.steps
 
 
@@ -57,19 +58,25 @@ class Recipe:
 
     Arguments:
         network: `SPINN(…)` or `PINN(…)`.
-        points: per axis: one number for all, a dict by axis, or one number per axis; None chooses by the number of axes. A
-            pointwise network gets as many scattered points as the lattice would have.
+        points: per axis: one number for all, a dict by axis, or one number per axis; None chooses
+            by the number of axes. A pointwise network gets as many scattered points as the lattice
+            would have.
         steps: of the optimiser that does not say how many itself.
         optimiser: `Adam(rate, schedule)`, `LBFGS()`, any Optax transformation, or several in
             sequence, `[Adam(1e-3), LBFGS(1_000)]`. Each begins from the best parameters of the one
             before.
         sampler: `Uniform`, `Grid`, `GaussLegendre`, or an `AbstractSampler` of your own.
-        emphasis: factor of every condition (but not of `Data`) against the residuals. Conditions choose among the many functions that make a
-            residual small, so they come first; at 1, as the paper has it, training may settle on one of the others.
+        emphasis: factor of every condition (but not of `Data`) against the residuals. Conditions
+            choose among the many functions that make a residual small, so they come first; at 1, as
+            the paper has it, training may settle on one of the others.
         weights: factors of loss terms by name, on top of the conditions' own weights.
-        precision: "float32" (with full-precision products), "float64", or "tf32": float32 with products of ten bits on GPUs.
+        precision: "float32" (with full-precision products), "float64", or "tf32": float32 with
+            products of ten bits on GPUs.
         weighting: what points and terms count on top of that, where it changes during training:
             an `AbstractWeighting` such as `Causal()`.
+
+    A recipe does not change, can be compared and hashed, and prints itself as the code that makes
+    it again.
     """
 
     network: SPINN | PINN = field(default_factory=lambda: SPINN(rank=32, width=64, depth=3))
@@ -84,24 +91,26 @@ class Recipe:
     causal: InitVar[Any] = None
 
     def __repr__(self) -> str:
-        # kept runs are compared by it: most of them were made before there were weightings
-        plain = self.weighting == Constant()
-        said = [f for f in fields(self) if f.name != "weighting" or not plain]
-        return f"Recipe({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in said)})"
+        return as_code(self)
+
+    def constructor_arguments(self) -> Arguments:
+        """The arguments that make this recipe, by position and by name."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        # records are compared by them: most of these were made before there were weightings
+        if self.weighting == Constant():
+            del given["weighting"]
+        return (), given
 
     def __post_init__(self, causal: Any):
         if causal is not None:
             raise InputError(f"causal is now called weighting: write weighting={causal!r}")
         network_name(self.network)
         object.__setattr__(self, "steps", whole("steps", self.steps))
-        one_of(
-            "precision",
-            self.precision if isinstance(self.precision, str) else repr(self.precision),
-            PRECISIONS,
-        )
+        one_of("precision", self.precision, PRECISIONS)
+        if isinstance(self.points, np.ndarray):
+            object.__setattr__(self, "points", self.points.tolist())
         if self.points is not None and (
-            not isinstance(self.points, (Mapping, Sequence, np.ndarray))
-            or isinstance(self.points, str)
+            isinstance(self.points, str) or not isinstance(self.points, (Mapping, Sequence))
         ):
             whole("points", self.points)
         if not isinstance(self.weighting, AbstractWeighting):
@@ -111,14 +120,16 @@ class Recipe:
             )
         if not isinstance(self.sampler, AbstractSampler):
             raise InputError(
-                f"sampler must be Uniform(), Grid() or GaussLegendre(), got {shown(self.sampler)}: write"
-                " sampler=sx.Uniform(), or a subclass of sx.AbstractSampler"
+                "sampler must be Uniform(), Grid() or GaussLegendre(), got"
+                f" {shown(self.sampler)}: write sampler=sx.Uniform(), or a subclass of"
+                " sx.AbstractSampler"
             )
         self._check_optimisers()
         finite("emphasis", self.emphasis, positive=True)
         if not isinstance(self.weights, Mapping):
             raise InputError(
-                f"weights must be a dict by name of a loss term, got {shown(self.weights)}: write weights={{'initial': 10.0}}"
+                f"weights must be a dict by name of a loss term, got {shown(self.weights)}: write"
+                " weights={'initial': 10.0}"
             )
         for name, weight in self.weights.items():
             if finite(f"weights[{name!r}]", weight) < 0:
@@ -130,7 +141,8 @@ class Recipe:
         made = tuple(map(_as_optimiser, given)) if several else (_as_optimiser(given),)
         if not made:
             raise InputError(
-                "optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
+                "optimiser: there is none in the list: write"
+                " optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
             )
         object.__setattr__(self, "optimiser", made if several else made[0])
         for one in made:
@@ -138,12 +150,14 @@ class Recipe:
         open_ = [type(one).__name__ for one in made if one.steps is None]
         if len(open_) > 1:
             raise InputError(
-                f"optimiser: {listed(open_)} do not say how many steps they take, and steps={self.steps:,} can be only one's:"
-                " give the others their own, optimiser=[sx.Adam(1e-3), sx.LBFGS(steps=1_000)]"
+                f"optimiser: {listed(open_)} do not say how many steps they take, and"
+                f" steps={self.steps:,} can be only one's: give the others their own,"
+                " optimiser=[sx.Adam(1e-3), sx.LBFGS(steps=1_000)]"
             )
         if not open_ and self.steps not in (STEPS, self.total_steps):
             raise InputError(
-                f"steps={self.steps:,} would be nobody's: {self.optimiser!r} says how many itself: leave one of the two out"
+                f"steps={self.steps:,} would be nobody's: {self.optimiser!r} says how many itself:"
+                " leave one of the two out"
             )
 
     @property
@@ -153,12 +167,13 @@ class Recipe:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """What each optimiser does: steps and draws of points go on counting from one to the next."""
+        """What each optimiser does; steps and draws of points go on counting from one to the
+        next."""
         stages: list[Stage] = []
         start = draw = 0
         for optimiser in self.optimisers:
             steps = self.steps if optimiser.steps is None else optimiser.steps
-            every = optimiser.draws(self.sampler.every)
+            every = optimiser.steps_per_draw(self.sampler.every)
             working = _with_steps(optimiser, steps)
             stages.append(Stage(len(stages), working, steps, start, every, draw))
             start += steps
@@ -168,18 +183,22 @@ class Recipe:
 
     @property
     def total_steps(self) -> int:
+        """The steps of all optimisers."""
         return self.stages[-1].end
 
     def with_points(self, points: int | Mapping[str, int] | Sequence[int]) -> Recipe:
-        """The same with so many points per axis, and no more polynomials along an axis than they can tell apart."""
+        """The same recipe with other points.
+
+        Arguments:
+            points: as for a recipe. One number leaves no more polynomials along an axis than so
+                many points can tell apart.
+        """
         network = self.network
         if isinstance(network, SPINN) and network.functions and isinstance(points, int):
             pieces = 1 + max((len(places) for _, places in network.breaks), default=0)
             most = max(1, int(FUNCTIONS_PER_POINT * points / pieces))
-            waves, all_waves = (
-                min(network.frequencies, max(1, (most - 1) // 2)),
-                1 + 2 * network.frequencies,
-            )
+            all_waves = 1 + 2 * network.frequencies
+            waves = min(network.frequencies, max(1, (most - 1) // 2))
             fewer = {
                 axis: 1 + 2 * waves if n == all_waves else min(n, most)
                 for axis, n in network.functions
@@ -189,38 +208,41 @@ class Recipe:
         return replace(self, network=network, points=points)
 
     def with_steps(self, total: int) -> Recipe:
-        """The same with `total` steps in all: every optimiser's part becomes longer or shorter alike."""
+        """The same recipe with other steps.
+
+        Arguments:
+            total: steps in all; every optimiser's part becomes longer or shorter alike.
+        """
         total = whole("steps", total, len(self.optimisers))
         own = [s for s in self.optimisers if s.steps is not None]
         if len(self.optimisers) == 1 and not own:
             return replace(self, steps=total)
         parts = [max(1, round(stage.steps * total / self.total_steps)) for stage in self.stages]
         parts[parts.index(max(parts))] += total - sum(parts)  # what rounding left over
-        changed = [
-            one if one.steps is None else _with_steps(one, n)
-            for one, n in zip(self.optimisers, parts)
-        ]
-        rest = [n for one, n in zip(self.optimisers, parts) if one.steps is None]
-        return replace(self, optimiser=changed, steps=rest[0] if rest else STEPS)
+        shares = list(zip(self.optimisers, parts))
+        changed = [one if one.steps is None else _with_steps(one, n) for one, n in shares]
+        left = [n for one, n in shares if one.steps is None]
+        return replace(self, optimiser=changed, steps=left[0] if left else STEPS)
 
     @property
     def dtype(self) -> Any:
+        """The type of the parameters."""
         return PRECISIONS[self.precision]
 
     def counts(self, box: Box) -> dict[str, int]:
-        """Points per axis."""
-        return box.counts(
-            POINTS[min(box.dimension, len(POINTS)) - 1] if self.points is None else self.points
-        )
+        """The number of points along each axis of a box."""
+        usual = POINTS[min(box.dimension, len(POINTS)) - 1]
+        return box.counts(usual if self.points is None else self.points)
 
     def check(self, problem: Problem) -> None:
-        """Refuses what does not fit the problem."""
+        """Refuses what does not fit a problem."""
         self.counts(problem.box)
         self.weighting.check(self, problem)
         for name in self.weights:
             if name not in problem.names:
                 raise InputError(
-                    f"weights: there is no loss term {name!r}; the terms are {listed(problem.names)}.{nearest(name, problem.names)}"
+                    f"weights: there is no loss term {name!r}; the terms are"
+                    f" {listed(problem.names)}.{nearest(name, problem.names)}"
                 )
         for stage in self.stages:
             stage.optimiser.check(self, problem)

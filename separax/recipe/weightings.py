@@ -74,11 +74,18 @@ class AbstractWeighting(AbstractPart):
 
         Arguments:
             names: of the terms of the loss.
+
+        Returns:
+            a pytree of arrays; None: it learns nothing.
         """
         return None
 
     def weigh(self, state: Any, evaluation: Evaluation) -> tuple[Mapping[str, Array], Any]:
         """The factors of this step, and the next state.
+
+        Arguments:
+            state: as `init` or the last step made it.
+            evaluation: the terms of the loss at this step.
 
         Returns:
             factors by name of a term, 1 for those that are not named: a number, or for a residual
@@ -87,18 +94,36 @@ class AbstractWeighting(AbstractPart):
         return {}, state
 
     def density(self, state: Any, box: Box, place: Place) -> Array | None:
-        """What residuals count at the points of a place, whatever they are; None: all alike.
+        """What residuals count at the points of a place, whatever they are.
 
         Unlike the factors of `weigh` it is part of the loss, so every optimiser can have it.
+
+        Arguments:
+            state: the weighting's; None where it has none yet.
+            box: of the problem.
+            place: the points.
+
+        Returns:
+            numbers that broadcast to the points; None: all count alike.
         """
         return None
 
     def better(self, total: Scalar, best: Scalar) -> Bool[Array, ""]:
-        """Whether parameters with a loss of `total` are better than those with `best`."""
+        """Whether parameters are better than the best so far.
+
+        Arguments:
+            total: their unweighted loss.
+            best: the loss of the best so far.
+        """
         return total < best
 
     def check(self, recipe: Recipe, problem: Problem) -> None:
-        """Refuses what it cannot work with: here, optimisers that compare losses along a line."""
+        """Refuses what it cannot work with: by default, optimisers that compare losses.
+
+        Arguments:
+            recipe: that it is a part of.
+            problem: to be solved.
+        """
         if lines := [
             type(one).__name__ for one in recipe.optimisers if isinstance(one, AbstractMinimiser)
         ]:
@@ -181,12 +206,14 @@ class Causal(AbstractWeighting):
         given = self.tolerances
         if isinstance(given, str) or not isinstance(given, Iterable) or not (each := tuple(given)):
             raise InputError(
-                f"Causal: tolerances must be numbers that rise, got {shown(given)}: write tolerances=(1e-2, 1e-1, 1.0)"
+                f"Causal: tolerances must be numbers that rise, got {shown(given)}: write"
+                " tolerances=(1e-2, 1e-1, 1.0)"
             )
         each = tuple(finite("Causal: tolerances", one) for one in each)
         if each[0] < 0 or any(b <= a for a, b in itertools.pairwise(each)):
             raise InputError(
-                f"Causal: tolerances must rise and not be negative, got {each}: write tolerances=(1e-2, 1e-1, 1.0)"
+                f"Causal: tolerances must rise and not be negative, got {each}: write"
+                " tolerances=(1e-2, 1e-1, 1.0)"
             )
         object.__setattr__(self, "tolerances", each)
 
@@ -211,14 +238,14 @@ class Causal(AbstractWeighting):
         )
         weights = causal_weights(losses, jnp.asarray(self.tolerances, losses.dtype)[state])
         here = weights[owner]
-        here = place.along(TIME, here) if isinstance(place, Lattice) else here
+        if isinstance(place, Lattice):
+            here = place.along(TIME, here)
         return dict.fromkeys(squares, here), self.advanced(state, jnp.min(weights))
 
     def advanced(self, tolerance: Int[Array, ""], least: Array) -> Int[Array, ""]:
         """The number of the next step's tolerance, where the least weight of this is `least`."""
-        return jnp.minimum(tolerance + (least > DONE), len(self.tolerances) - 1).astype(
-            tolerance.dtype
-        )
+        following = jnp.minimum(tolerance + (least > DONE), len(self.tolerances) - 1)
+        return following.astype(tolerance.dtype)
 
     def better(self, total: Scalar, best: Scalar) -> Bool[Array, ""]:
         # while late times are held back, a flat function has the lowest loss of all
@@ -237,11 +264,9 @@ class Causal(AbstractWeighting):
 
 def _check_time(name: str, problem: Problem) -> None:
     if TIME not in problem.box.axes or TIME in problem.periodic:
-        kind = (
-            "what is periodic in t"
-            if TIME in problem.periodic
-            else f"{problem.box!r}, without a time axis 't',"
-        )
+        kind = f"{problem.box!r}, without a time axis 't',"
+        if TIME in problem.periodic:
+            kind = "what is periodic in t"
         raise InputError(
             f"weighting: {name} is for what has earlier and later times, {kind} has none:"
             " leave weighting out"

@@ -18,34 +18,22 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-from ..core import PRECISION, add_up, default_device
+from ..core import PRECISION, add_up, default_device, tuning
 from ..domain import Points
 from ..separable import PLACES, einsum
 from .linearise import Linear, join_places
 
 
-@dataclass(frozen=True)
-class Plain:
-    """Up to which size a Jacobian is better written out than avoided."""
-
-    work: float  # operations for its square, by pair of axes: a cleverer program for the pair takes longer to compile
-    numbers: float  # that it has
-
-
-# over about twenty steps of a solve. Measured on two cores; a guess for a GPU, by what it multiplies in a second
-PLAIN = {"cpu": Plain(3e8, 2e7), "gpu": Plain(5e11, 2.5e8)}
-
-
 def jacobians(linears: Sequence[Linear]) -> Iterator[tuple[AtPoints | OnLattice, Linear]]:
     """The Jacobian of every place. Small lattices are taken together, point by point."""
-    plain = PLAIN.get(default_device().platform, PLAIN["gpu"])
+    device = "cpu" if default_device().platform == "cpu" else "gpu"
+    most_work, most = tuning.JACOBIAN_WORK[device], tuning.JACOBIAN_NUMBERS[device]
     small: list[Linear] = []
     for linear in linears:
         axes, rows = len(linear.features), linear.left.size
@@ -53,10 +41,7 @@ def jacobians(linears: Sequence[Linear]) -> Iterator[tuple[AtPoints | OnLattice,
             f.shape[0] * f.shape[3] * r for f, r in zip(linear.features, linear.merge.ranks)
         )
         unknowns += 0 if linear.core is None else linear.core.size
-        if (
-            rows * unknowns**2 < plain.work * axes * (axes + 1) / 2
-            and rows * unknowns < plain.numbers
-        ):
+        if rows * unknowns**2 < most_work * axes * (axes + 1) / 2 and rows * unknowns < most:
             small.append(linear)
         else:
             yield (AtPoints if isinstance(linear.place, Points) else OnLattice)(linear), linear

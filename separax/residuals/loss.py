@@ -14,7 +14,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..core import InputError, add_up, fits, listed, nearest, with_types_of
+from ..core import InputError, add_up, fits, listed, nearest, tuning, with_types_of
 from ..domain import Lattice, Place, Points
 from ..equations import (
     AbstractTerm,
@@ -50,8 +50,6 @@ from ..separable import (
 )
 from .model import Model
 
-GRAM_ADVANTAGE = 3.0
-LAUNCH = 1e5  # operations on a lattice that take no longer than starting them
 WEIGHTING = "weighting"  # among the extra inputs: the state of the recipe's weighting
 MOST_BOUNDARY = 8192  # points on the boundary of a shape: each costs a pass of every axis' network
 
@@ -311,9 +309,8 @@ class Loss:
         )
 
     def _pays(self, gram_work: float, lattice_work: float) -> bool:
-        # measured on one NVIDIA H200: an operation on a lattice takes two to four times one on a Gram matrix, because the
-        # lattice goes through memory several times
-        return gram_work < GRAM_ADVANTAGE * lattice_work
+        # a lattice goes through memory several times
+        return gram_work < tuning.GRAM_ADVANTAGE * lattice_work
 
     def _known_products(
         self, name: str, place: Lattice, known: Inputs
@@ -346,7 +343,7 @@ class Loss:
         if squares is None:
             return None
         number = squares[0][0][0].shape[1]
-        lattice = float(np.prod(place.shape)) * number + LAUNCH
+        lattice = float(np.prod(place.shape)) * number + tuning.LATTICE_START
         return squares if self._pays(2 * sum(place.shape) * number**2, lattice) else None
 
     def _condition(

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import part_to_data
+from ..core import in_float64, part_to_data
 from ..domain import TIME
 from ..equations import Field, Problem, Tracer, formula_of
 from ..solution import Ensemble, Solution
@@ -104,7 +103,7 @@ def combinations(solution: Solution) -> tuple[dict[str, Any], list[str]]:
     """
     problem = solution.problem
     found: dict[str, Any] = {}
-    with jax.enable_x64(True):
+    with in_float64():
         tracer = Tracer(problem.box.axes, (2,) * problem.box.dimension, jnp.float64)
         arrays = problem.box.lattice(2).arrays()
         quantities = problem.quantities(problem.field_map(tracer), arrays, solution.model.unknowns)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import Array
 
+from ..core import in_float64
 from ..domain import TIME, Lattice
 from ..networks import SeparableNetwork, SeparableSource, sources
 from ..separable import Key, Tucker, columns, join, shorten, sum_of_tuckers
@@ -71,7 +71,7 @@ def _without_core(solution: Solution) -> dict[str, np.ndarray]:
     box, sums = solution.problem.box, _sums(solution)
     lattice = box.lattice(NODES)
     found = {f"nodes.{axis}": np.asarray(lattice[axis], np.float32) for axis in box.axes}
-    with jax.enable_x64(True):
+    with in_float64():
         place = solution.pieces[0].own_time(lattice)
         each = _sampled(solution.model.network, place, tuple(terms for terms, _ in sums.values()))
     for (name, (_, constant)), made in zip(sums.items(), each):

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
-from ..core import InputError
+from ..core import InputError, in_float64
 from ..solution import Ensemble, History, Solution, make_record
 from .describing import to_data
 from .factors import factors
@@ -51,7 +50,7 @@ def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
     """
     solutions = list(found) if isinstance(found, Ensemble) else [found]
     first = solutions[0]
-    with jax.enable_x64(True):
+    with in_float64():
         asked = settings(first.problem, first.recipe, [s.seed for s in solutions])
     asked = kept_settings(asked, first.recipe)
     if first.is_marched:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import InputError, data_to_part, say
+from ..core import InputError, data_to_part, in_float64, say
 from ..domain import TIME, Box
 from ..equations import Field, Formula, Problem
 from ..networks import KnownPart
@@ -58,7 +58,7 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
         raise Damaged(error.path, f"{error.reason}: {again} anew from the state") from None
     record = _record(folder, settings)
     try:
-        with jax.enable_x64(True):
+        with in_float64():
             found = _solutions(folder, about, arrays, record, settings["equation"])
     except (KeyError, TypeError, IndexError) as error:  # ours, of a version that forgot to say so
         raise Damaged(

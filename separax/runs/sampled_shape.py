@@ -7,11 +7,11 @@ import inspect
 import itertools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..core import in_float64
 from ..domain import Box, Shape
 
 # nodes per axis, by the number of axes of the shape; odd, so that the middle is one of them
@@ -26,7 +26,7 @@ def samples(shape: Shape) -> np.ndarray:
     Returns: signed distances, or whether a node is inside, by axis.
     """
     count = NODES.get(len(shape.axes), FEWEST_NODES)
-    with jax.enable_x64(True):
+    with in_float64():
         grids = jnp.meshgrid(
             *(jnp.linspace(*shape.box[a], count) for a in shape.axes), indexing="ij", sparse=True
         )

@@ -18,7 +18,7 @@ from jax.core import Tracer
 from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array
 
-from ..core import across, add_up, default_device, in_tf32
+from ..core import across, add_up, default_device, in_tf32, tuning
 
 if TYPE_CHECKING:
     from .separable import Separable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Key = tuple[int, tuple[int, ...]]  # (component, orders)
 Pair = tuple[Key, Key]
 Varying = tuple[tuple[Array, dict[Key, Any]], ...]  # Σ array · Σ c ∂ᵃu
-SLICES = 32  # to add up in one kernel
 
 Orders = tuple[int, ...]  # how often to differentiate along each axis
 Terms = Mapping[Orders, Any]  # a linear differential operator: Σ coefficient · ∂^orders
@@ -70,9 +69,9 @@ def _repeated_tangents(
 ) -> tuple[Array, Array]:
     made, change = _repeated(primals[0], number, axis), tangents[0]
     most = next((n for n in range(math.isqrt(number), 0, -1) if number % n == 0), 1)
-    if default_device().platform != "gpu" or number // most > SLICES:
+    if default_device().platform != "gpu" or number // most > tuning.SUMMED_IN_KERNEL:
         return made, _plain(change, number, axis)
-    if number <= SLICES:
+    if number <= tuning.SUMMED_IN_KERNEL:
         return made, jnp.stack([change] * number, axis)
     outer = lax.optimization_barrier(jnp.stack([change] * most, axis))
     return made, jnp.stack([outer] * (number // most), axis + 1).reshape(made.shape)
@@ -388,12 +387,6 @@ def _by_others(terms: Terms, axis: int) -> dict[tuple[int, Orders], dict[int, An
     return found
 
 
-# What a GPU takes to start the products of a merge and of its gradient, and the operations it does
-# in a second of a batched product, in full precision and in TF32: measured on one NVIDIA H200
-LAUNCHES = 15e-6
-RATES = {False: 1.5e13, True: 1e14}
-
-
 class BatchedMerge:
     """The derivatives of all fields that are merged on one lattice, each by itself, in one batched
     product.
@@ -423,4 +416,4 @@ class BatchedMerge:
             return False
         first = self.components[0]
         operations = 6 * len(self.keys) * first.rank * math.prod(first.shape)
-        return operations / RATES[in_tf32()] < len(self.merges) * LAUNCHES
+        return operations / tuning.BATCHED_RATE[in_tf32()] < len(self.merges) * tuning.MERGE_START

@@ -31,11 +31,21 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import InputError, as_array, call, check_fits, finite, fits, parameters, shown, whole
+from ..core import (
+    InputError,
+    as_array,
+    call,
+    check_fits,
+    finite,
+    fits,
+    in_float64,
+    parameters,
+    shown,
+    whole,
+)
 from ..domain import Box, Lattice, quadrature
 from .fitting import by_descent, by_svd
 from .separable import Separable
@@ -172,7 +182,7 @@ def fits_of(
         )
     ordered = sorted({whole("ranks", rank) for rank in listed})
     starts = whole("starts", starts)
-    with jax.enable_x64(True):
+    with in_float64():
         counts = box.counts(default_points(box) if points is None else points)
         shape = " × ".join(map(str, counts.values()))
         check_fits(

@@ -1,7 +1,7 @@
 """Solutions: evaluation, operators, integrals, errors; and what a run was."""
 
 from .errors import Errors, error_lattice, reference_on, squares
-from .evaluation import SLAB, Piece, evaluate
+from .evaluation import Piece, evaluate
 from .factors import has_core, in_double, tucker_columns
 from .operators import AbstractOperator, Derivatives, Outputs, Selected
 from .outcome import History, Outcome, Timing
@@ -10,7 +10,6 @@ from .solution import Ensemble, Solution
 
 __all__ = [
     "PACKAGES",
-    "SLAB",
     "AbstractOperator",
     "Derivatives",
     "Ensemble",

@@ -22,10 +22,12 @@ from ..core import (
     check_fits,
     default_device,
     in_callers_precision,
+    in_float64,
     is_traced,
     options_for_few_runs,
     precision_for,
     to_device,
+    tuning,
 )
 from ..domain import TIME, Lattice, Place, Points, slabs
 from ..equations import START, Inputs, Problem, values_of
@@ -33,8 +35,6 @@ from ..networks import SeparableNetwork, sources
 from ..residuals import Model
 from ..separable import AbstractValues
 from .operators import AbstractOperator
-
-SLAB = {True: 2**22, False: 2**15}  # points evaluated at once, separable or not
 
 AnyPlace = TypeVar("AnyPlace", bound=Place)
 Values = dict[str, Array]
@@ -49,7 +49,7 @@ class Piece(eqx.Module):
     @classmethod
     def of(cls, model: Model, time_origin: float = 0.0) -> Piece:
         """With the origin in float64, whatever JAX allows elsewhere."""
-        with jax.enable_x64(True):
+        with in_float64():
             return cls(model, jnp.asarray(time_origin, jnp.float64))
 
     @property
@@ -73,7 +73,7 @@ class Piece(eqx.Module):
         return jax.tree.map(lambda a: jnp.asarray(a, dtype), place)
 
     def in_double(self) -> Piece:
-        """The same with all its numbers in float64. Inside `jax.enable_x64`."""
+        """The same with all its numbers in float64. Inside `in_float64`."""
         return jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, self)
 
 
@@ -206,7 +206,9 @@ def _in_slabs(
         "evaluate fewer points at a time",
     )
     program = _program(problem)
-    parts = [program(piece, operator, s) for s in slabs(place, SLAB[piece.is_separable])]
+    parts = [
+        program(piece, operator, s) for s in slabs(place, tuning.POINTS_AT_ONCE[piece.is_separable])
+    ]
     if len(parts) == 1:
         return parts[0]
     return {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
@@ -288,7 +290,7 @@ def exported_program(
         found = {k: v[0] for k, v in values_at(pieces, edges, operator, problem, place).items()}
         return found if len(found) > 1 else next(iter(found.values()))
 
-    with jax.enable_x64(bool(dtype == jnp.float64)):
+    with in_float64(dtype == jnp.float64):
         (number,) = jax.export.symbolic_shape("n")
         shape = jax.ShapeDtypeStruct((number, len(axes)), dtype)
         platforms = ("cpu", "cuda", "rocm", "tpu")

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from ..core import in_float64
 from ..domain import Lattice
 from ..networks import SeparableNetwork
 from ..separable import MOST_CORE, Tucker
@@ -26,7 +27,7 @@ def has_core(network: Any) -> bool:
 
 def in_double(window: Solution, coordinates: Sequence[np.ndarray]) -> tuple[Any, tuple[Any, ...]]:
     """The network of a window and the coordinates as it counts them, in float64 whatever the precision of the training was: what
-    rounding adds to a column has no short series. Inside `jax.enable_x64`."""
+    rounding adds to a column has no short series. Inside `in_float64`."""
     piece, axes = window.pieces[0].in_double(), window.problem.box.axes
     place = Lattice(weights=None, **dict(zip(axes, coordinates)))
     return piece.model.network, piece.own_time(place).coordinates
@@ -34,7 +35,7 @@ def in_double(window: Solution, coordinates: Sequence[np.ndarray]) -> tuple[Any,
 
 def tucker_columns(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> list[Tucker]:
     """The columns of a network with a core and their derivatives up to `order`, by component; what is built in comes last."""
-    with jax.enable_x64(True):
+    with in_float64():
         network, own = in_double(window, coordinates)
         found, known = jax.tree.map(np.asarray, _columns(network, own, order))
     cores = np.asarray(network.core, np.float64)

@@ -1,24 +1,24 @@
 """How far a solution may be from the true one, and whether there is but one.
 
-Where e is its error and J how residuals and conditions change with the fields, a solution leaves r = J e, to first order. For fields that are
-sums of all products of the first functions of each axis (the solution has but few products) J is a matrix of moderate size, and
+Where e is its error and J how residuals and conditions change with the fields, a solution leaves r
+= J e, to first order. For fields that are sums of all products of the first functions of each axis
+(the solution has but few products) J is a matrix of moderate size, and
 
     e = δ + rest,    δ = J⁺ r.
 
-What is left of r, orthogonal to all J can make, comes from functions beyond those. It can have come from as large an error as the last
-third of these functions make of a residual of that size: beyond, an equation rarely feels less. Where some fields change without any
-residual, r says nothing about them: the conditions leave a family of solutions, of as many dimensions as there are such fields. What can be
-added to a field by the very form of the equation (`gauges`) is none of these: its error is measured without it.
-"""
+What is left of r, orthogonal to all J can make, comes from functions beyond those. It can have come
+from as large an error as the last third of these functions make of a residual of that size: beyond,
+an equation rarely feels less. Where some fields change without any residual, r says nothing about
+them: the conditions leave a family of solutions, of as many dimensions as there are such fields.
+What can be added to a field by the very form of the equation (`gauge_freedom`) is none of these:
+its error is measured without it."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,14 +26,15 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from ..core import options_for_one_run
 from ..domain import GaussLegendre, Lattice, Points
 from ..equations import Problem, gauge_freedom
-from ..networks import SPINN, SeparableNetwork, highest, slow_to_fast
+from ..networks import highest, slow_to_fast
 from ..recipe import Recipe, Solve
 from ..residuals import Loss, Model, linearised, roots
 from ..separable import Key
 from ..solution import Solution
-from .levels import cut_short, values
+from .levels import Level, cut_short, functions_of, network_of, points_for, polynomials, values
 
 MODES = 1024  # products of functions, whose matrix is decomposed in a second
 POINTS = 2**14  # inside
@@ -41,151 +42,167 @@ SMALL = 1e-9  # of all fields together: one that is smaller is zero but for roun
 NOTHING = 1e-10  # the norm of a solution that is zero but for rounding
 LOOSE = 1e3  # a relative error this many times its residual: the solution is not determined
 SAFE = 3.0  # of the estimate against what it leaves out
-UNFELT = 1e-8  # of what u = 0 leaves: what a change of an unknown that is fixed by nothing leaves at most
+UNFELT = 1e-8  # of what u = 0 leaves: the most that a change of a free unknown leaves
 ROUNDED = 1e-14  # relative error that rounding may leave in any solution
 TINY = 1e-300
-ONCE: dict[str, str | bool] = {
-    "xla_backend_optimization_level": "0"
-}  # for a program that runs once
-FAINT = 1e-2  # of a function in a shape, as a part of its size in the box: what is less is hardly seen there
+FAINT = 1e-2  # of a function's size in the box: it is hardly seen in a shape in which it has less
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """`error`: relative, in L2; infinite where there is a `family` of solutions, of so many dimensions at least. `grown`: what the error would be if that
-    were none, but a solution that grows from little, so that much of it is hardly felt at the start. `products`: the part of it
-    that more products of the functions there are would take away. `left`, `tails` and `missed` are those of a `Level`. `free`: unknown
-    coefficients that nothing fixes, each by itself or only together with the others."""
+def estimated(found: Solution) -> Level:
+    """What a solution is worth: its error, and what it lacks.
 
-    error: float
-    family: int
-    products: float
-    left: float
-    tails: dict[str, float]
-    missed: dict[str, float]
-    free: tuple[str, ...] = ()
-    grown: float = math.inf
-
-    @property
-    def settled(self) -> Estimate:
-        """The same, where it is known that there is no family."""
-        return dataclasses.replace(self, error=self.grown, family=0) if self.family else self
-
-
-def estimated(found: Solution) -> Estimate:
-    problem = found.problem
-    had = _functions(found)
+    Arguments:
+        found: a solution whose coefficients were solved for.
+    """
+    problem, had = found.problem, functions_of(found.problem, found.model)
     counts = _counts(problem, had)
-    recipe = _recipe(problem, counts, had, found.recipe)
-    loss = Loss(problem, recipe)
-    first = jax.random.key(0)
-    places = loss.draw(first, jnp.zeros((), jnp.int32))
+    loss = Loss(problem, _recipe(problem, counts, had, found.recipe))
+    places = loss.draw(jax.random.key(0), jnp.zeros((), jnp.int32))
     inside = places[0]
     assert isinstance(inside, Lattice)  # as of any separable network
-    order = max(highest(needs) for needs in loss.needs)
-    scattered: list[bool] = []
-
-    def evaluated(model: Model) -> Any:
-        network, basis = model.network, Model.build(problem, recipe, first).network
-        assert isinstance(network, SeparableNetwork)
-        assert isinstance(basis, SeparableNetwork)
-        parts = linearised(loss, model, places, {})
-        scattered[:] = [isinstance(part.place, Points) for part in parts]
-        each = [
-            (part.left, part.slopes, part.unknowns, basis.features(part.place.coordinates, order))
-            for part in parts
-        ]
-        features = network.features(inside.coordinates, 0)
-        built_in = 0.0 if network.lift is None else network.lift.on_lattice(inside.coordinates)
-        fields = [
-            built_in + values(network, features, c)
-            for c in (network.coefficients, *cut_short(network))
-        ]
-        nothing = Model(
-            network.with_coefficients([jnp.zeros_like(c) for c in network.coefficients]),
-            model.unknowns,
-        )
-        terms = [loss(m, places) for m in (model, nothing)]
-        return each, basis.features(inside.coordinates, 0), fields, terms
-
-    arrays, static = eqx.partition(found.model, eqx.is_array)
-    program = jax.jit(lambda a: evaluated(eqx.combine(a, static))).lower(arrays).compile(ONCE)
-    each, own, (fields, *cut), terms = jax.tree.map(np.asarray, program(arrays))
+    seen = _evaluated(loss, found.model, places, inside)
     within = np.broadcast_to(_within(problem, inside), inside.shape)
-    norms = np.array(
-        [
-            [np.linalg.norm(f * within) for f in some]
-            for some in (fields, *(other - fields for other in cut))
-        ]
-    )
-    # a field counts by its own size, however small it is beside others; but for one that is zero, up to rounding
-    size = float(np.linalg.norm(norms[0]))
-    sizes = np.maximum(norms[0], SMALL * size)
-    tails = np.max(norms[1:] / np.maximum(sizes, TINY), 1)
-    now, zero = (dict(zip(loss.names, t)) for t in terms)
+    now, zero = (dict(zip(loss.names, terms)) for terms in seen.terms)
+    total = max(float(loss.weights @ list(zero.values())), TINY)
+
+    def norms(fields: np.ndarray) -> list[float]:
+        return [float(np.linalg.norm(field * within)) for field in fields]
+
+    # a field counts by its own size, however small it is beside others; but for one that is zero,
+    # up to rounding
+    size = float(np.linalg.norm(norms(seen.fields)))
+    sizes = np.maximum(norms(seen.fields), SMALL * size)
+    changes = np.array([norms(cut - seen.fields) for cut in seen.cut])
+    tails = np.max(changes / np.maximum(sizes, TINY), 1)
+
     chosen = [
         slow_to_fast(f.shape[-1], a in problem.periodic)[: counts[a]]
-        for a, f in zip(problem.box.axes, own)
+        for a, f in zip(problem.box.axes, seen.features)
     ]
-    turns = [_orthonormal(f[..., k], inside, i) for i, (f, k) in enumerate(zip(own, chosen))]
-    smooth = ~np.tile(_any_from(counts, dict.fromkeys(counts, order + 2)), len(fields))
+    turns = [
+        _orthonormal(f[..., k], inside, i) for i, (f, k) in enumerate(zip(seen.features, chosen))
+    ]
+    order = max(highest(needs) for needs in loss.needs)
+    smooth = ~np.tile(_any_from(counts, dict.fromkeys(counts, order + 2)), len(seen.fields))
     rows, usual = [], []
-    for apart, (left, slopes, unknowns, features) in zip(scattered, each):
+    for part in seen.parts:
         turned = [
             np.einsum("conf,cfg->cong", f[..., k], turn)
-            for f, k, turn in zip(features, chosen, turns)
+            for f, k, turn in zip(part.features, chosen, turns)
         ]
-        jacobian = _jacobian(slopes, turned, left.shape[0], apart)
+        jacobian = _jacobian(part.slopes, turned, part.left.shape[0], part.scattered)
         usual.append(float(np.max(np.linalg.norm(jacobian[:, smooth], axis=0))))
-        known = [column.reshape(-1, 1) for column in unknowns]
-        rows.append(np.concatenate([*known, jacobian, left.reshape(-1, 1)], 1))
-    total = max(float(loss.weights @ list(zero.values())), TINY)
-    pins = _pins(problem, counts)
-    # what a function as large as the solution has to change; where nothing is asked for, what smooth functions change at most
+        known = [column.reshape(-1, 1) for column in part.unknowns]
+        rows.append(np.concatenate([*known, jacobian, part.left.reshape(-1, 1)], 1))
+    # what a function as large as the solution has to change; where nothing is asked for, what
+    # smooth functions change at most
     asked = math.sqrt(total) / max(size, TINY) if total > TINY else max(usual)
+    pins = _pins(problem, counts)
     rows.append(np.pad(asked * pins, ((0, 0), (rows[0].shape[1] - 1 - pins.shape[1], 1))))
     matrix = np.concatenate(rows)
-    # a row's measure: as much, or what smooth functions change there, if that is less: a source of 1e4 says nothing about a wall
+    # a row's measure: as much, or what smooth functions change there, if that is less: a source of
+    # 1e4 says nothing about a wall
     measures = [min(asked, one) if one > 0 else asked for one in usual] + [asked]
     measure = np.repeat(measures, [len(some) for some in rows])
     thirds = {a: math.ceil(2 * n / 3) for a, n in counts.items()}
-    last, new = (np.tile(_any_from(counts, first), len(fields)) for first in (thirds, had))
-    owner = np.repeat(np.arange(len(fields)), len(last) // len(fields))
+    last, new = (np.tile(_any_from(counts, first), len(seen.fields)) for first in (thirds, had))
+    owner = np.repeat(np.arange(len(seen.fields)), len(last) // len(seen.fields))
     ahead = matrix.shape[1] - 1 - len(last)
     if problem.shape is not None:
-        jacobian, last, new, owner = _inside(matrix[:, ahead:-1], own, chosen, turns, within)
+        within_shape = _inside(matrix[:, ahead:-1], seen.features, chosen, turns, within)
+        jacobian, last, new, owner = within_shape
         matrix = np.concatenate([matrix[:, :ahead], jacobian, matrix[:, -1:]], 1)
-    # columns of unknowns first, so that fields only count for what no unknown can undo; the last functions last
+    # columns of unknowns first, so that fields only count for what no unknown can undo; the last
+    # functions last
     turn = np.argsort(last, kind="stable")
     matrix[:, ahead:-1] = matrix[:, ahead:-1][:, turn]
     upper = _triangular(matrix, ahead)
     family = _unfelt(upper, asked) and _unfelt(_triangular(matrix / measure[:, None], ahead), 1.0)
     if not family and total <= TINY and size < NOTHING:  # u = 0, as nothing asks for anything else
-        error, products = ROUNDED, 0.0
-        grown = error
+        grown, products = ROUNDED, 0.0
     elif size == 0.0:
-        error = grown = products = math.inf
+        grown = products = math.inf
     else:
         grown, products = _from(upper, last[turn], new[turn], owner[turn], sizes, found.best_loss)
-        error, products = (math.inf, math.inf) if family else (grown, products)
-    return Estimate(
-        error,
-        family,
-        products,
+    unknowns = {name: float(value) for name, value in found.model.unknowns.items()}
+    return Level(
+        functions=had,
+        rank=max(network_of(found.model).merge.ranks),
         left=math.sqrt(found.best_loss / total) if total > TINY else 0.0,
         tails=dict(zip(problem.box.axes, map(float, tails))),
         missed=_missed(problem, now, zero, size),
-        free=_free(
-            matrix, ahead, {k: float(v) for k, v in found.model.unknowns.items()}, math.sqrt(total)
-        ),
+        estimate=math.inf if family else grown,
+        products=math.inf if family else products,
+        seconds=found.timing.compile_seconds + found.timing.train_seconds,
+        family=family,
+        free=_free(matrix, ahead, unknowns, math.sqrt(total)),
         grown=grown,
     )
+
+
+class _Part(NamedTuple):
+    """What a place leaves: the residuals there, their derivatives by those of the fields, their
+    derivatives by unknowns, and the functions of the basis."""
+
+    left: Any
+    slopes: Any
+    unknowns: Any
+    features: Any
+    scattered: Any
+
+
+class _Seen(NamedTuple):
+    """A solution at some places, as arrays.
+
+    Attributes:
+        parts: of every place.
+        features: the functions of the basis on the lattice inside.
+        fields: on that lattice, by component.
+        cut: by axis, the fields without the last functions of that axis.
+        terms: of the loss, now and for u = 0.
+    """
+
+    parts: Any
+    features: Any
+    fields: Any
+    cut: Any
+    terms: Any
+
+
+def _evaluated(loss: Loss, model: Model, places: Any, inside: Lattice) -> _Seen:
+    order = max(highest(needs) for needs in loss.needs)
+    scattered: list[bool] = []
+
+    def evaluated(model: Model) -> _Seen:
+        network = network_of(model)
+        basis = network_of(Model.build(loss.problem, loss.recipe, jax.random.key(0)))
+        parts = []
+        for part in linearised(loss, model, places, {}):
+            scattered.append(isinstance(part.place, Points))
+            functions = basis.features(part.place.coordinates, order)
+            parts.append(_Part(part.left, part.slopes, part.unknowns, functions, None))
+        features = network.features(inside.coordinates, 0)
+        known = 0.0 if network.lift is None else network.lift.on_lattice(inside.coordinates)
+        fields, *cut = (
+            known + values(network, features, c)
+            for c in (network.coefficients, *cut_short(network))
+        )
+        zero = network.with_coefficients([jnp.zeros_like(c) for c in network.coefficients])
+        terms = [loss(m, places) for m in (model, Model(zero, model.unknowns))]
+        return _Seen(parts, basis.features(inside.coordinates, 0), fields, cut, terms)
+
+    arrays, static = eqx.partition(model, eqx.is_array)
+    program = jax.jit(lambda a: evaluated(eqx.combine(a, static))).lower(arrays)
+    seen = jax.tree.map(np.asarray, program.compile(options_for_one_run())(arrays))
+    parts = [part._replace(scattered=s) for part, s in zip(seen.parts, scattered)]
+    return seen._replace(parts=parts)
 
 
 def _free(
     matrix: np.ndarray, ahead: int, unknowns: Mapping[str, float], size: float
 ) -> tuple[str, ...]:
-    """The unknowns that may change by as much as they are, if fields may follow, and next to nothing is felt of it."""
+    """The unknowns that may change by as much as they are, if fields may follow, while residuals
+    and conditions hardly change."""
     if not unknowns:
         return ()
     fields_first = np.concatenate([matrix[:, ahead:-1], matrix[:, :ahead]], 1)
@@ -202,7 +219,8 @@ def _triangular(matrix: np.ndarray, ahead: int) -> np.ndarray:
 
 
 def _unfelt(upper: np.ndarray, measure: float) -> int:
-    """How many functions change rows by next to nothing of a measure: the solution is determined up to these."""
+    """How many functions change rows by next to nothing of a measure: the solution is determined up
+    to these."""
     number = upper.shape[1] - 1
     return int(np.sum(measure >= LOOSE * np.asarray(scipy.linalg.svdvals(upper[:number, :number]))))
 
@@ -215,9 +233,16 @@ def _from(
     sizes: np.ndarray,
     unseen: float,
 ) -> tuple[float, float]:
-    """Error and products, from the triangular factor of J and r together, of the field that is worst; which columns of J are of the last
-    functions, which of functions that the solution has not, and of which field; the fields' sizes; and the loss of the solution
-    at points that were not solved on."""
+    """The error of the field that is worst, and the part of it that more products would take away.
+
+    Arguments:
+        upper: the triangular factor of J and r together.
+        last: which columns of J are of the last functions.
+        new: which are of functions that the solution has not.
+        owner: of which field each is.
+        sizes: of the fields.
+        unseen: the loss of the solution at points that were not solved on.
+    """
     number = upper.shape[1] - 1
     factor, low, high = upper[:number, :number], upper[:number, -1], upper[number:, -1]
     if not np.all(np.diag(factor)):
@@ -238,21 +263,17 @@ def _from(
 def _missed(
     problem: Problem, now: Mapping[str, float], zero: Mapping[str, float], size: float
 ) -> dict[str, float]:
-    """By condition, how far it is missed, as a part of what it asks for: of what it leaves for u = 0. Zero on a wall asks for as much as
-    what is asked for elsewhere, or as the fields are large."""
+    """By condition, how far it is missed, as a part of what it asks for: of what it leaves for
+    u = 0. Zero on a wall asks for as much as what is asked for elsewhere, or as the fields are
+    large."""
     names = list(dict.fromkeys(term.name for term in problem.terms))
     most = max((zero[name] for name in names), default=0.0) or max(size**2, TINY)
     return {n: math.sqrt(now[n] / (zero[n] if zero[n] > 1e-4 * most else most)) for n in names}
 
 
-def _functions(found: Solution) -> dict[str, int]:
-    network = found.model.network
-    assert isinstance(network, SeparableNetwork)
-    return {a: axis.inputs for a, axis in zip(found.problem.box.axes, network.axes)}
-
-
 def _counts(problem: Problem, had: Mapping[str, int]) -> dict[str, int]:
-    """Functions per axis: half as many again as the solution has, or as many as their products allow."""
+    """Functions per axis: half as many again as the solution has, or as many as their products
+    allow."""
     most = {a: math.ceil(1.5 * n) for a, n in had.items()}
     counts = dict.fromkeys(problem.box.axes, 1)
     while True:
@@ -271,22 +292,18 @@ def _recipe(
     problem: Problem, counts: Mapping[str, int], had: Mapping[str, int], solved: Recipe
 ) -> Recipe:
     """Those functions, and points for them and for what is left of the solution's residual."""
-    frequencies = max((counts[a] // 2 for a in problem.periodic), default=1)
-    finest = {a: max(n, had[a]) for a, n in counts.items()}
-    points = {a: n + max(4, n // 3) for a, n in finest.items()}
+    points = points_for({a: max(n, had[a]) for a, n in counts.items()})
     while math.prod(points.values()) > POINTS:
         spare = {a: n / (counts[a] + 1) for a, n in points.items()}
         widest = max(spare, key=spare.__getitem__)
         if spare[widest] <= 1:
             break
         points[widest] -= 1
-    basis = SPINN(rank=1, depth=0, body="mlp", functions=dict(counts), frequencies=frequencies)
-    rule = GaussLegendre(breaks=getattr(solved.sampler, "breaks", ()))
     return Recipe(
-        basis,
+        polynomials(problem, counts, 1),
         points,
         optimiser=Solve(1),
-        sampler=rule,
+        sampler=GaussLegendre(breaks=getattr(solved.sampler, "breaks", ())),
         emphasis=solved.emphasis,
         weights=dict(solved.weights),
         precision="float64",
@@ -303,7 +320,8 @@ def _within(problem: Problem, inside: Lattice) -> np.ndarray:
 
 
 def _orthonormal(features: np.ndarray, inside: Lattice, axis: int) -> np.ndarray:
-    """What makes the features of an axis orthonormal in the mean over it: (components, features, combinations)."""
+    """What makes the features of an axis orthonormal in the mean over it, as an array of
+    (components, features, combinations)."""
     weights = inside.weights[axis]
     counts = np.ones(inside.shape[axis]) if weights is None else np.asarray(weights)
     root = np.sqrt(counts / counts.sum())[:, None]
@@ -311,7 +329,8 @@ def _orthonormal(features: np.ndarray, inside: Lattice, axis: int) -> np.ndarray
 
 
 def _products(factors: Sequence[np.ndarray], apart: bool) -> np.ndarray:
-    """Every product of functions, one of each axis, at points of a lattice or one by one: (points, products)."""
+    """Every product of functions, one of each axis, at points of a lattice or one by one, as an
+    array of (points, products)."""
 
     def at_each(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
@@ -333,14 +352,13 @@ def _jacobian(
 
 
 def _pins(problem: Problem, counts: Mapping[str, int]) -> np.ndarray:
-    """Rows of a Jacobian that feel what an equation does not, where that is in the form of it: constants along some axes."""
+    """Rows of a Jacobian that feel what can be added by the form of an equation: constants along
+    some axes."""
     shape, every = tuple(counts.values()), gauge_freedom(problem)
     found = []
     for c, field in enumerate(problem.fields):
         for axes in every.get(field, []):
-            constant = [
-                np.arange(n) == 0 if a not in axes else np.ones(n, bool) for a, n in counts.items()
-            ]
+            constant = [(np.arange(n) == 0) | (a in axes) for a, n in counts.items()]
             inside = functools.reduce(np.multiply.outer, constant).ravel()
             found += [c * math.prod(shape) + i for i in np.flatnonzero(inside)]
     return np.eye(len(problem.fields) * math.prod(shape))[sorted(set(found))]
@@ -355,8 +373,13 @@ def _any_from(counts: Mapping[str, int], first: Mapping[str, int]) -> np.ndarray
 def _inside(
     jacobian: np.ndarray, own: Any, chosen: Any, turns: Any, within: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The same for combinations of products that are orthonormal in a shape instead of in its box, without those that are hardly seen there.
-    The last are the third that is seen least; none is said to be new. And the field of each."""
+    """The Jacobian of combinations of products that are orthonormal in a shape instead of in its
+    box, without those that are hardly seen there.
+
+    Returns:
+        The Jacobian; which columns are of the last functions, the third that is seen least; which
+        of new ones: none; and of which field each is.
+    """
     made, last, owner = [], [], []
     for c, block in enumerate(np.split(jacobian, own[0].shape[0], 1)):
         here = _products([f[c, 0][:, k] @ turn[c] for f, k, turn in zip(own, chosen, turns)], False)

@@ -3,18 +3,19 @@
     sx.solve(problem, callback=sx.TensorBoard("logs"))
     sx.solve(problem, callback=[mine, sx.TensorBoard("logs")])
 
-A plain function is a callback too: it is called between launches with step, steps, loss, error and rate.
+A plain function is a callback too: it is called between launches with step, steps, loss, error and
+rate.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..core import Diverged, InputError, shown
-from .progress import Update
+from .progress import Losses, Progress
 
 
 class AbstractHook:
@@ -28,13 +29,7 @@ class AbstractHook:
         """
 
     def on_update(
-        self,
-        *,
-        step: int,
-        steps: int,
-        losses: Mapping[str, float],
-        error: float | None,
-        rate: float,
+        self, *, step: int, steps: int, losses: Losses, error: float | None, rate: float
     ) -> None:
         """Called between launches, about twice a second.
 
@@ -47,11 +42,19 @@ class AbstractHook:
         """
 
     def on_end(self, solution: Any) -> None:
-        """Called once, with whatever came out, also of a run that was stopped or diverged."""
+        """Called once, also at the end of a run that was stopped or diverged.
+
+        Arguments:
+            solution: what came out, with the best parameters.
+        """
 
 
-class Hooks(AbstractHook):
-    """Some hooks and functions as one."""
+class Hooks:
+    """The hooks and functions that a run tells of itself.
+
+    Arguments:
+        callback: a hook, a function, a list of them, or None.
+    """
 
     def __init__(self, callback: Any):
         several = isinstance(callback, (list, tuple))
@@ -63,51 +66,59 @@ class Hooks(AbstractHook):
                     f" object of a subclass of sx.AbstractHook; got {shown(one)}"
                 )
         self._hooks = [one for one in given if isinstance(one, AbstractHook)]
-        self._functions: list[Update] = [one for one in given if one not in self._hooks]
+        self._functions = [one for one in given if one not in self._hooks]
 
-    def on_start(self, settings: Mapping[str, Any]) -> None:
+    def start(self, settings: Mapping[str, Any]) -> None:
+        """Tells what the run was asked for."""
         for hook in self._hooks:
             hook.on_start(settings)
 
-    def on_update(
-        self,
-        *,
-        step: int,
-        steps: int,
-        losses: Mapping[str, float],
-        error: float | None,
-        rate: float,
-    ) -> None:
-        now = {"step": step, "steps": steps, "error": error, "rate": rate}
+    def update(self, now: Progress) -> None:
+        """Tells how far the run is."""
+        known = {"step": now.step, "steps": now.steps, "error": now.error, "rate": now.rate}
         for function in self._functions:
-            function(loss=losses["total"], **now)
+            function(loss=now.losses["total"], **known)
         for hook in self._hooks:
-            hook.on_update(losses=losses, **now)
+            hook.on_update(losses=now.losses, **known)
 
-    def on_end(self, solution: Any) -> None:
-        for hook in self._hooks:
-            hook.on_end(solution)
+    def end(self, finish: Callable[[], Any]) -> Any:
+        """Tells what a run ends with, also where it diverged.
 
-    def ended(self, finish: Callable[[], Any]) -> Any:
-        """What `finish` returns, or the solution that its `Diverged` carries, is told and handed on."""
+        Arguments:
+            finish: ends the run.
+
+        Returns:
+            What `finish` returns.
+        """
         try:
             solution = finish()
         except Diverged as error:
-            self.on_end(error.solution)
+            self._end(error.solution)
             raise
-        self.on_end(solution)
+        self._end(solution)
         return solution
+
+    def _end(self, solution: Any) -> None:
+        for hook in self._hooks:
+            hook.on_end(solution)
 
 
 class TensorBoard(AbstractHook):
-    """Writes losses, error and speed to a folder that `tensorboard --logdir` shows. Needs `pip install separax[tensorboard]`."""
+    """Writes losses, error and speed to a folder that `tensorboard --logdir` shows.
+
+    Needs `pip install separax[tensorboard]`.
+
+    Arguments:
+        folder: to write to.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]):
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
             raise InputError(
-                "TensorBoard: tensorboardX is not installed: write pip install 'separax[tensorboard]'"
+                "TensorBoard: tensorboardX is not installed: write pip install"
+                " 'separax[tensorboard]'"
             ) from None
         self._writer: Any = None
         self._make, self.folder = SummaryWriter, Path(folder)
@@ -117,22 +128,13 @@ class TensorBoard(AbstractHook):
             self._writer = self._make(str(self.folder))
         except OSError as error:
             raise InputError(
-                f"TensorBoard: cannot write to {self.folder} ({error.strerror}): choose another folder"
+                f"TensorBoard: cannot write to {self.folder} ({error.strerror}): choose another"
+                " folder"
             ) from error
-        self._writer.add_text(
-            "settings",
-            "\n".join(f"- {name}: `{_short(value)}`" for name, value in settings.items()),
-        )
+        lines = [f"- {name}: `{_short(value)}`" for name, value in settings.items()]
+        self._writer.add_text("settings", "\n".join(lines))
 
-    def on_update(
-        self,
-        *,
-        step: int,
-        steps: int,
-        losses: Mapping[str, float],
-        error: float | None,
-        rate: float,
-    ) -> None:
+    def on_update(self, *, step, steps, losses, error, rate) -> None:
         for name, value in losses.items():
             self._writer.add_scalar(f"loss/{name}", value, step)
         if error is not None:
@@ -146,9 +148,5 @@ class TensorBoard(AbstractHook):
 
 def _short(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{k} = {v}" for k, v in value.items())
-    return (
-        ", ".join(map(str, value))
-        if isinstance(value, Sequence) and not isinstance(value, str)
-        else str(value)
-    )
+        return ", ".join(f"{name} = {each}" for name, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -1,19 +1,73 @@
-"""What a person sees while a run goes on: a live bar on a terminal, a few plain lines anywhere else."""
+"""What a person sees while a run goes on: a live bar on a terminal, a few lines anywhere else."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, Protocol, TextIO
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+Losses = Mapping[str, float]  # every term of the loss by name, and its "total"
 
 
-class Update(Protocol):
-    """Called between launches. Any function of this shape can be a callback of `solve`; more than that is in `separax.hooks`."""
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is.
 
-    def __call__(
-        self, *, step: int, steps: int, loss: float, error: float | None, rate: float
-    ) -> None: ...
+    Attributes:
+        step: how many steps were made.
+        steps: how many there will be.
+        losses: every term of the loss by name, and its "total".
+        error: the relative L2 error, where the problem has a reference.
+        rate: steps per second.
+    """
+
+    step: int
+    steps: int
+    losses: Losses
+    error: float | None
+    rate: float
+
+    def within(self, before: int, steps: int) -> Progress:
+        """The same in a longer run.
+
+        Arguments:
+            before: its steps that were made before this one began.
+            steps: of it in all.
+        """
+        return Progress(before + self.step, steps, self.losses, self.error, self.rate)
+
+    @property
+    def left(self) -> str:
+        """The time until the last step, in words."""
+        return clock((self.steps - self.step) / self.rate) if self.rate else "?"
+
+
+Report = Callable[[Progress], None]
+
+
+@contextlib.contextmanager
+def display(title: str, wanted: bool | None) -> Iterator[Report]:
+    """Shows a run while it goes on, on standard error.
+
+    Arguments:
+        title: the name of what is solved.
+        wanted: True: a bar on a terminal, lines elsewhere; None: a bar on a terminal; False:
+            nothing.
+
+    Returns:
+        A context manager, which yields the function to be told of progress.
+    """
+    terminal = sys.stderr.isatty()
+    if wanted is False or (wanted is None and not terminal):
+        yield lambda now: None
+    elif terminal:
+        with _bar(title) as tell:
+            yield tell
+    else:
+        yield _lines(title, sys.stderr)
 
 
 def clock(seconds: float) -> str:
@@ -24,111 +78,61 @@ def clock(seconds: float) -> str:
 
 
 def number(value: float | None) -> str:
+    """0.00123 → "1.23e-03"; a dash for None."""
     return "–" if value is None else f"{value:.2e}"
 
 
-class Lines:
+def _lines(title: str, stream: TextIO) -> Report:
     """One line at the start, at every tenth of the run and at its end: for pipes, files and CI."""
+    print(f"{title}: compiling", file=stream, flush=True)
+    due = 0.1
 
-    def __init__(self, title: str, stream: TextIO):
-        self.title, self.stream, self.next = title, stream, 0.1
-
-    def __enter__(self) -> Lines:
-        print(f"{self.title}: compiling", file=self.stream, flush=True)
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-    def __call__(
-        self,
-        *,
-        step: int,
-        steps: int,
-        losses: Mapping[str, float],
-        error: float | None,
-        rate: float,
-    ) -> None:
-        if step < self.next * steps:
+    def tell(now: Progress) -> None:
+        nonlocal due
+        if now.step < due * now.steps:
             return
-        self.next = step / steps + 0.1
-        left = clock((steps - step) / rate) if rate else "?"
+        due = now.step / now.steps + 0.1
         print(
-            f"{self.title}: step {step:,} of {steps:,}  loss {number(losses['total'])}  error {number(error)}  {rate:,.0f} steps/s  {left} left",
-            file=self.stream,
+            f"{title}: step {now.step:,} of {now.steps:,}  loss {number(now.losses['total'])}"
+            f"  error {number(now.error)}  {now.rate:,.0f} steps/s  {now.left} left",
+            file=stream,
             flush=True,
         )
 
+    return tell
 
-class Bar:
+
+@contextlib.contextmanager
+def _bar(title: str) -> Iterator[Report]:
     """A live bar with loss, error, steps per second and time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn
+    from rich.progress import Progress as Bar
 
-    def __init__(self, title: str):
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+    columns = (
+        SpinnerColumn(),
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("loss [cyan]{task.fields[loss]}"),
+        TextColumn("error [green]{task.fields[error]}"),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("[dim]{task.fields[left]}"),
+    )
+    started = time.perf_counter()
+    with Bar(*columns, console=Console(stderr=True), expand=True) as bar:
+        task = bar.add_task(title, total=None, loss="–", error="–", rate="compiling", left="")
 
-        self.bar = Progress(
-            SpinnerColumn(),
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("loss [cyan]{task.fields[loss]}"),
-            TextColumn("error [green]{task.fields[error]}"),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("[dim]{task.fields[left]}"),
-            console=Console(stderr=True),
-            expand=True,
-        )
-        self.title, self.started = title, time.perf_counter()
-        self.task = self.bar.add_task(
-            title, total=None, loss="–", error="–", rate="compiling", left=""
-        )
+        def tell(now: Progress) -> None:
+            over = not now.rate or now.step >= now.steps
+            bar.update(
+                task,
+                total=now.steps,
+                completed=now.step,
+                loss=number(now.losses["total"]),
+                error=number(now.error),
+                rate=f"{now.rate:,.0f} steps/s",
+                left=clock(time.perf_counter() - started) if over else f"{now.left} left",
+            )
 
-    def __enter__(self) -> Bar:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.bar.stop()
-
-    def __call__(
-        self,
-        *,
-        step: int,
-        steps: int,
-        losses: Mapping[str, float],
-        error: float | None,
-        rate: float,
-    ) -> None:
-        left = (
-            f"{clock((steps - step) / rate)} left"
-            if rate and step < steps
-            else f"{clock(time.perf_counter() - self.started)}"
-        )
-        self.bar.update(
-            self.task,
-            total=steps,
-            completed=step,
-            loss=number(losses["total"]),
-            error=number(error),
-            rate=f"{rate:,.0f} steps/s",
-            left=left,
-        )
-
-
-class Silent:
-    def __enter__(self) -> Silent:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-    def __call__(self, **_: Any) -> None:
-        pass
-
-
-def display(title: str, wanted: bool | None) -> Bar | Lines | Silent:
-    """A bar on a terminal, lines elsewhere; None means a bar on a terminal and silence elsewhere."""
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
-        return Silent()
-    return Bar(title) if sys.stderr.isatty() else Lines(title, sys.stderr)
+        yield tell

@@ -1,4 +1,7 @@
-"""A run of the training engine: stage after stage, launch after launch. It knows neither solutions nor folders."""
+"""A run of the training engine: stage after stage, launch after launch.
+
+It knows neither solutions nor folders.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,21 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..core import check_fits, default_device, on_cpu
+from ..core import check_fits, default_device, on_cpu, tuning
 from .trainer import Compiled, Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
-# Numbers in all the Jacobians of a solve, up to which a processor is done before a GPU has compiled.
-# Of the catalogue's solves those with 1e7 to 4e8 take 0.3 to 4 s on two cores, after 3 to 6 s of
-# compiling; 0.2 to 0.7 s on an H200, after 6 to 16 s. The next have 4e9.
-SMALL = 1e9
 
 # a session, every term of the loss and the total, and steps per second
 Observer = Callable[["Session", Mapping[str, float], float], None]
 
 
 def check_memory(trainer: Trainer) -> None:
-    """Refuses a run whose step would not fit, before anything is compiled or written."""
+    """Refuses a run whose step would not fit, before anything is compiled or written.
+
+    Arguments:
+        trainer: of the run's first stage.
+    """
     counts, itemsize = trainer.loss.counts, np.dtype(trainer.loss.recipe.dtype).itemsize
     if math.prod(counts.values()) * itemsize > 2**24:  # smaller ones always fit
         points = " × ".join(map(str, counts.values()))
@@ -39,21 +42,26 @@ def check_memory(trainer: Trainer) -> None:
 
 
 def device_for(trainer: Trainer) -> contextlib.AbstractContextManager[Any]:
-    """The device for a run: small solves are the processor's."""
-    small = default_device().platform != "cpu" and _numbers(trainer) <= SMALL
-    return on_cpu() if small else contextlib.nullcontext()
+    """The device for a run: small solves are the processor's.
 
-
-def _numbers(trainer: Trainer) -> float:
-    """How many numbers the Jacobians of all stages have."""
+    Arguments:
+        trainer: of the run's first stage.
+    """
+    if default_device().platform == "cpu":
+        return contextlib.nullcontext()
     loss = trainer.loss
     places = jax.eval_shape(lambda: loss.draw(jax.random.key(0), jax.numpy.zeros((), int)))
     objective = trainer.objective(places)
-    return sum(stage.optimiser.numbers(objective) for stage in loss.recipe.stages)
+    numbers = sum(stage.optimiser.jacobian_numbers(objective) for stage in loss.recipe.stages)
+    return on_cpu() if numbers <= tuning.CPU_SOLVE else contextlib.nullcontext()
 
 
 class Interrupt:
-    """Turns the first Ctrl-C (or SIGTERM) into a flag; the second one is Python's own."""
+    """Turns the first Ctrl-C (or SIGTERM) into a flag; the second one is Python's own.
+
+    Attributes:
+        asked: whether the run is to stop.
+    """
 
     def __init__(self):
         self.asked = False
@@ -75,31 +83,13 @@ class Interrupt:
             signal.signal(number, before)
 
 
-class Programs:
-    """The compiled launches of a loss, one per stage of its recipe. A launch is made when it is needed (a finished
-    stage is not), and once for all windows of a march."""
-
-    def __init__(self, trainer: Trainer):
-        self.loss, self.seeds = trainer.loss, trainer.seeds
-        self._trainers = {0: trainer}
-        self._launches: dict[int, Compiled] = {}
-
-    def trainer(self, stage: int) -> Trainer:
-        """The trainer of a stage."""
-        if stage not in self._trainers:
-            self._trainers[stage] = Trainer(self.loss, self.seeds, stage)
-        return self._trainers[stage]
-
-    def launch(self, stage: int, state: TrainState) -> tuple[Compiled, float]:
-        """A stage's launch, and the seconds that compiling it took now."""
-        if stage in self._launches:
-            return self._launches[stage], 0.0
-        self._launches[stage] = found = self.trainer(stage).compile(state)
-        return found, found.seconds
-
-
 class Session:
     """One run from its first launch to its last.
+
+    Arguments:
+        trainer: of the stage that it is in.
+        state: where it is.
+        interrupt: whether it is to stop.
 
     Attributes:
         state: where the run is.
@@ -110,9 +100,9 @@ class Session:
         trouble: why there is nothing to go on with, if so.
     """
 
-    def __init__(self, programs: Programs, state: TrainState, interrupt: Interrupt, stage: int = 0):
-        self.programs, self.interrupt, self.state = programs, interrupt, state
-        self.loss, self.trainer = programs.loss, programs.trainer(stage)
+    def __init__(self, trainer: Trainer, state: TrainState, interrupt: Interrupt):
+        self.trainer, self.state, self.interrupt = trainer, state, interrupt
+        self.loss = trainer.loss
         self.records: list[np.ndarray] = []
         self.spent = self.compiling = 0.0
         self.bytes: int | None = None
@@ -124,51 +114,60 @@ class Session:
         return int(np.max(self.state.step))
 
     def go(self, observe: Observer) -> None:
-        """Stage after stage until the last step, an interrupt or trouble; `observe` is told after every launch."""
+        """Goes on until the last step, an interrupt or trouble.
+
+        Arguments:
+            observe: is told after every launch.
+        """
         while True:
             self._launches(observe)
             stopped = self.step < self.trainer.stage.end or self.interrupt.asked
             if stopped or self.trouble is not None or self.step == self.loss.recipe.total_steps:
                 return
-            self.trainer = self.programs.trainer(self.trainer.stage.number + 1)
-            self.state = self.trainer.begin(self.state)
-            self.compiling += self.trainer.spent()
+            self.trainer = self.trainer.of_stage(self.trainer.stage.number + 1)
+            self._once(self.trainer.begin)
 
     def _launches(self, observe: Observer) -> None:
         """Launch after launch until the stage's last step, an interrupt or trouble."""
-        stage, length = self.trainer.stage, self.trainer.round
-        step, rounds, rate = self.step, 1, 0.0
+        stage, length = self.trainer.stage, self.trainer.block
+        step, blocks, rate = self.step, 1, 0.0
         while step < stage.end and not self.interrupt.asked and self.trouble is None:
-            rounds = min(rounds, self.trainer.held, (stage.end - step) // length)
+            blocks = min(blocks, self.trainer.most_blocks, (stage.end - step) // length)
             launch = self._compiled()
             started = time.perf_counter()
-            self.state, record = launch(self.state, rounds)
+            self.state, record = launch(self.state, blocks)
             took = time.perf_counter() - started
             self._keep(record, step)
-            step += rounds * length
+            step += blocks * length
             self.spent += took
             # at once, so that a state at the end of its stage is always a closed one
             if step == stage.end:
-                self.state = self.trainer.close(self.state)
-                self.compiling += self.trainer.spent()
-            rate = rounds * length / took if not rate else 0.7 * rate + 0.3 * rounds * length / took
+                self._once(self.trainer.close)
+            rate = blocks * length / took if not rate else 0.7 * rate + 0.3 * blocks * length / took
             last = np.median(record[..., -1, :].reshape(-1, record.shape[-1]), axis=0)  # over seeds
             losses = {name: float(v) for name, v in zip((*self.loss.names, "total"), last)}
             observe(self, losses, rate)
-            rounds = max(1, min(2 * rounds, round(rounds * LAUNCH_SECONDS / took)))
+            blocks = max(1, min(2 * blocks, round(blocks * LAUNCH_SECONDS / took)))
+
+    def _once(self, change: Callable[[TrainState], TrainState]) -> None:
+        """Changes the state by what runs once in a stage: nearly all of its time is compiling."""
+        started = time.perf_counter()
+        self.state = jax.block_until_ready(change(self.state))
+        self.compiling += time.perf_counter() - started
 
     def _compiled(self) -> Compiled:
-        """This stage's launch. A run's compiling is the sum over its stages, its memory that of the largest."""
-        launch, seconds = self.programs.launch(self.trainer.stage.number, self.state)
+        """This stage's launch. A run's compiling is the sum over its stages, its memory that of the
+        largest."""
+        launch, seconds = self.trainer.launch(self.state)
         self.compiling += seconds
         self.bytes = max((b for b in (self.bytes, launch.bytes) if b is not None), default=None)
         return launch
 
     def _keep(self, record: np.ndarray, start: int) -> None:
-        """The history, thinned to every look of a stage; and the first loss that is not finite."""
+        """The history, thinned to every check of a stage; and the first loss that is not finite."""
         bad = ~np.isfinite(record)
         steps = start - self.trainer.stage.start + np.arange(record.shape[-2])
-        self.records.append(record[..., steps % self.trainer.optimiser.look == 0, :])
+        self.records.append(record[..., steps % self.trainer.optimiser.check_every == 0, :])
         if not np.all(np.any(bad[..., -1], axis=-1)):  # with several seeds: as long as one is left
             return
         each = np.any(bad, axis=(-1, 0)) if bad.ndim == 3 else np.any(bad, axis=-1)

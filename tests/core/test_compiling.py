@@ -7,6 +7,7 @@ import pytest
 
 import separax as sx
 from separax.core import compilation as compiling
+from separax.core import tuning
 from separax.residuals.loss import Loss
 from separax.training.trainer import Trainer
 
@@ -41,7 +42,7 @@ def solved():
 
 @pytest.mark.usefixtures("on_a_gpu")
 def test_kernels_are_tried_out_where_that_pays():
-    wide = sx.Recipe(sx.SPINN(rank=compiling.WIDE + 1, width=4, depth=1), 6)
+    wide = sx.Recipe(sx.SPINN(rank=tuning.WIDE_NETWORK + 1, width=4, depth=1), 6)
     assert options(TRAINED) is None
     assert options(wide) == compiling.FROM_LIBRARY
     assert (

@@ -11,7 +11,7 @@ import pytest
 
 import separax as sx
 from separax.core import devices
-from separax.core.arithmetic import rounded
+from separax.core.precision import rounded
 from separax.domain.places import Rows
 from separax.paper.catalogue import find
 from separax.paper.reproduce.plan import Job
@@ -135,9 +135,9 @@ def test_coordinates_that_are_the_same_are_one_set_of_rows():
 
 def test_adding_up_many_points_alone_changes_no_gradient(monkeypatch):
     """The barrier is in the gradient only, and on nothing's way."""
-    monkeypatch.setattr("separax.networks.dense.MANY", 10**6)
+    monkeypatch.setattr("separax.core.tuning.BIAS_KERNEL", 10**6)
     _, value, gradient = value_and_gradient("klein-gordon", "spinn-mod", 5, "float64")
-    monkeypatch.setattr("separax.networks.dense.MANY", 1)
+    monkeypatch.setattr("separax.core.tuning.BIAS_KERNEL", 1)
     _, settled, its_gradient = value_and_gradient("klein-gordon", "spinn-mod", 5, "float64")
     assert settled == value
     assert np.linalg.norm(its_gradient - gradient) <= 1e-14 * np.linalg.norm(gradient)

@@ -36,7 +36,12 @@ networks = st.builds(
     sx.SPINN, rank=sizes, width=sizes, depth=st.integers(1, 5), steepness=st.none() | rates
 ) | st.builds(sx.PINN, width=sizes, activation=st.sampled_from(["tanh", "sin"]))
 optimisers = st.builds(
-    sx.Adam, rates, st.sampled_from(["constant", "cosine"]), st.integers(0, 9), rates, sizes
+    sx.Adam,
+    rates,
+    st.sampled_from(["constant", "cosine"]),
+    st.integers(0, 9),
+    rates,
+    st.integers(10, 50),
 ) | st.builds(sx.SOAP, rates, steps=sizes)
 samplers = (
     st.builds(sx.Uniform, sizes)
@@ -185,7 +190,7 @@ def hidden():
             optax.adamw(1e-3),
             r"a transformation that Optax has made.*sx\.Optax\(optax\.adamw, 1e-3\)",
         ),
-        (np.zeros(5000), r"an array of float64 and shape \(5000,\) cannot be kept"),
+        (np.zeros(5000), r"an array of shape \(5000,\) of float64 cannot be kept"),
         (Loose(), r"Loose can change while a run goes on: write @dataclass\(frozen=True\)"),
         (object(), "a object cannot be kept with a run"),
         ({1: 2}, "1 is a key of a dict"),

@@ -47,8 +47,7 @@ def solution(run):
 def cut(request, monkeypatch):
     """Also in pieces of a few points, along more than one axis."""
     if request.param == "in pieces":
-        monkeypatch.setattr("separax.solution.evaluation.SLAB", {True: 10, False: 10})
-        monkeypatch.setattr("separax.output.files.lattices.SLAB", {True: 10, False: 10})
+        monkeypatch.setattr("separax.core.tuning.POINTS_AT_ONCE", {True: 10, False: 10})
 
 
 def close(found, solution, name, **coordinates):

@@ -13,7 +13,7 @@ import pytest
 import separax as sx
 from separax.residuals.loss import Loss
 from separax.runs.states import States
-from separax.training.trainer import UNSEEN, Trainer
+from separax.training.trainer import VALIDATION_DRAW, Trainer
 
 
 def recipe(*optimisers, **options):
@@ -216,7 +216,8 @@ def test_a_stage_begins_from_the_best_on_one_draw_of_its_own():
         loss = Loss(decay(), how)
         key = jax.random.split(jax.random.key(0))[1]
         own, unseen = (
-            loss.draw(key, jnp.asarray(n, jnp.int32)) for n in (how.stages[1].draw, UNSEEN + 1)
+            loss.draw(key, jnp.asarray(n, jnp.int32))
+            for n in (how.stages[1].draw, VALIDATION_DRAW + 1)
         )
         begun, best = (
             float(loss.total(loss(found.model, at))) for found, at in ((adam, own), (both, unseen))

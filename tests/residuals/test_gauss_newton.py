@@ -227,7 +227,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch, mos
     ("make", "words"),
     [
         (lambda: sx.GaussNewton(0), "GaussNewton: steps"),
-        (lambda: sx.GaussNewton(most=-1), "GaussNewton: most"),
+        (lambda: sx.GaussNewton(largest_matrix=-1), "GaussNewton: largest_matrix"),
         (lambda: sx.GaussNewton(iterations=0), "GaussNewton: iterations"),
         (lambda: sx.GaussNewton(tries=1.5), "GaussNewton: tries"),
         (
@@ -244,6 +244,6 @@ def test_bad_input(make, words):
 def test_a_matrix_that_would_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("separax.core.memory.available", lambda: 1_000)
     with pytest.raises(
-        sx.InputError, match=r"GaussNewton: the matrix of .* weights would need .* most=0"
+        sx.InputError, match=r"GaussNewton: the matrix of .* weights would need .* largest_matrix=0"
     ):
         sx.solve(decay(), recipe())

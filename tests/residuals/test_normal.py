@@ -11,11 +11,11 @@ from jax.flatten_util import ravel_pytree
 from numpy.polynomial import chebyshev
 
 import separax as sx
+from separax.core import tuning
 from separax.equations.inputs import Inputs
 from separax.networks.bases import Line, slow_to_fast
 from separax.networks.bases import chebyshev as chebyshev_taylor
 from separax.networks.taylor import derivatives
-from separax.residuals.jacobian import PLAIN, Plain
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
 from separax.residuals.normal_equations import layer_equations
@@ -102,7 +102,8 @@ def dense(loss, model, places):
     ],
 )
 def test_the_normal_equations_are_those_of_the_dense_jacobian(make, network, plain, monkeypatch):
-    monkeypatch.setitem(PLAIN, jax.default_backend(), Plain(plain, plain))
+    for table in (tuning.JACOBIAN_WORK, tuning.JACOBIAN_NUMBERS):
+        monkeypatch.setitem(table, jax.default_backend(), plain)
     recipe = spectral()
     problem = make()
     if network != "polynomials":
@@ -406,7 +407,7 @@ def test_conjugate_gradients_make_the_steps_that_a_matrix_makes(merge):
     network = sx.SPINN(rank=ranks, depth=0, functions=4, body="mlp", merge=merge)
 
     def solved(most):
-        optimiser = sx.Solve(3, sweeps=1, most=most, iterations=2_000)
+        optimiser = sx.Solve(3, sweeps=1, largest_matrix=most, iterations=2_000)
         recipe = sx.Recipe(
             network, 6, optimiser=optimiser, sampler=sx.GaussLegendre(), precision="float64"
         )

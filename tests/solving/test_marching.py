@@ -162,7 +162,6 @@ def test_all_windows_are_compiled_once(monkeypatch):
             return super().compile(state)
 
     monkeypatch.setattr("separax.solving.marching.Trainer", Seen)
-    monkeypatch.setattr("separax.training.session.Trainer", Seen)
     stages = [sx.Adam(5e-3, steps=40), sx.LBFGS(20)]
     sx.solve(problem(), recipe(optimiser=stages, steps=60), windows=3, progress=False)
     assert compiled == [0, 1]

@@ -145,7 +145,7 @@ def test_errors_against_the_reference(solution):
 
 def test_a_large_lattice_is_evaluated_in_slabs(solution, monkeypatch):
     whole = solution(t=TS, x=XS, y=YS)
-    monkeypatch.setattr("separax.solution.evaluation.SLAB", {True: 90, False: 90})
+    monkeypatch.setattr("separax.core.tuning.POINTS_AT_ONCE", {True: 90, False: 90})
     np.testing.assert_allclose(solution(t=TS, x=XS, y=YS), whole, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
         solution.at(np.zeros((200, 3))), float(solution(t=0, x=0, y=0)), rtol=1e-4, atol=1e-6
@@ -359,7 +359,7 @@ def test_one_compilation_per_run(trainers, monkeypatch, steps):
     solution = sx.solve(decay(), recipe(steps=steps))
     (trainer,) = trainers
     assert trainer.traces == 1
-    assert sum(trainer.launches) * trainer.round == steps
+    assert sum(trainer.launches) * trainer.block == steps
     assert len(trainer.launches) > 1
     assert solution.timing.steps == steps
     assert solution.history.steps[-1] == 10 * ((steps - 1) // 10)

@@ -341,7 +341,7 @@ def test_recipes_are_compared_by_their_parts():
     again = sx.Optax(optax.adamw, sx.Optax(optax.cosine_decay_schedule, 1e-3, 9), steps=9)
     assert named == again
     assert repr(named) == (
-        "Optax(adamw, Optax(cosine_decay_schedule, 0.001, 9, steps=None), steps=9)"
+        "Optax(optax.adamw, Optax(optax.cosine_decay_schedule, 0.001, 9, steps=None), steps=9)"
     )
 
 
@@ -371,7 +371,7 @@ class Growing(sx.AbstractWeighting):
     [
         (lambda: recipe(optax.adamw), r"got the function optax.adamw: call it, optimiser=optax.adamw\(…\), or write"),
         (lambda: recipe(lambda g: g), "optimiser must be an optimiser or a list of them, got <function"),
-        (lambda: recipe(sx.Optax(optax.adamw)), r"Optax\(adamw, steps=None\) cannot be made: .*learning_rate"),
+        (lambda: recipe(sx.Optax(optax.adamw)), r"Optax\(optax.adamw, steps=None\) cannot be made: .*learning_rate"),
         (lambda: sx.Optax(3), r"the first argument must be a function of optax, got 3: write sx.Optax\(optax.adamw"),
         (lambda: sx.Optax(optax.adam, 1e-3, steps=0), "Optax: steps"),
         (lambda: recipe(sx.Optax(optax.constant_schedule, 1e-3)), "constant_schedule makes a function and no transformation"),

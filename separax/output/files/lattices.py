@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core import InputError, listed, nearest
+from ...core import InputError, listed, nearest, tuning
 from ...domain import Lattice
-from ...solution import SLAB, Selected, Solution
+from ...solution import Selected, Solution
 
 MOST = 2**21  # points of a lattice that nobody described
 PER_AXIS = 256  # and along each of its axes
@@ -62,7 +62,7 @@ class Grid:
         order = tuple(self.axes if order is None else order)
         back = [self.axes.index(axis) for axis in order]
         lengths = [len(self.coordinates[axis]) for axis in order]
-        for place in pieces(lengths, SLAB[self.view.is_separable]):
+        for place in pieces(lengths, tuning.POINTS_AT_ONCE[self.view.is_separable]):
             part = self.values(
                 **{axis: self.coordinates[axis][cut] for axis, cut in zip(order, place)}
             )

@@ -10,10 +10,10 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...core import in_float64
 from ...domain import TIME
 from ...equations import Field, Formula, example, formula_of
 from ...networks import SeparableNetwork
@@ -34,7 +34,7 @@ def linear_outputs(solution: Solution) -> dict[str, Output]:
     """The fields and derived quantities that are linear in the unknowns' derivatives, with numbers in front."""
     problem = solution.problem
     tracer, coordinates = example(problem)
-    with jax.enable_x64(True):
+    with in_float64():
         unknowns = {k: jnp.asarray(v, jnp.float64) for k, v in solution.unknowns.items()}
         found = solution.operator(problem, problem.field_map(tracer), coordinates, unknowns)
     outputs = {}
@@ -194,7 +194,7 @@ def measured(
             off = sum(c * (true[key] - ours[key]) for key, c in output.terms.items())
             errors.append(np.max(np.abs(off)) / scales[name])
         for name, formula in formulas.items():
-            with jax.enable_x64(True):
+            with in_float64():
                 one, other = (
                     np.asarray(
                         formula(

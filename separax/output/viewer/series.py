@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-import jax
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from scipy.fft import dct
 
+from ...core import in_float64
 from ...domain import TIME
 from ...networks import SeparableNetwork
 from ...separable import Key, Tucker, join, multiply_core, unfold
@@ -93,7 +93,7 @@ def through(values: np.ndarray) -> np.ndarray:
 
 def jets_at(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> list[np.ndarray]:
     """Per axis the factors (components, orders, points, rank) of the plain sum of products that any separable network is."""
-    with jax.enable_x64(True):
+    with in_float64():
         network, own = in_double(window, coordinates)
         return [np.asarray(jet) for jet in _jets(network, own, order)]
 

@@ -168,7 +168,7 @@ def all_products(
         frequencies=frequencies,
         merge="tucker",
     )
-    optimiser = Solve(steps, sweeps=0, tries=tries, most=0, iterations=iterations)
+    optimiser = Solve(steps, sweeps=0, tries=tries, largest_matrix=0, iterations=iterations)
     return Recipe(
         network,
         dict(points),

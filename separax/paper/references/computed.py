@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ...core import InputError, listed, part_to_data
+from ...core import InputError, in_float64, listed, part_to_data
 from ...runs import Damaged, digest_of, npz, read_npz, write
 
 
@@ -146,9 +146,7 @@ class Computed:
         values = self._values(given, dtype)
         if not any(isinstance(c, jax.Array) for c in given):
             return values
-        with jax.enable_x64(
-            True
-        ):  # or float64 coordinates would come back as float32 outside of it
+        with in_float64():  # or float64 coordinates would come back as float32 outside of it
             return jnp.asarray(values)
 
     def _values(self, coordinates: Sequence[Any], dtype: Any) -> np.ndarray:

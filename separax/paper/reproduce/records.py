@@ -16,9 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-
-from ...core import InputError
+from ...core import InputError, in_float64
 from ...equations import Problem
 from ...recipe import Recipe
 from ...runs import Damaged, read_json, seal, settings, shown, write
@@ -250,7 +248,7 @@ LENGTH = ("steps", "seeds")  # the settings that say how far a run goes, and not
 
 
 def settings_of(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:
-    with jax.enable_x64(True):  # as `solve` sees them
+    with in_float64():  # as `solve` sees them
         return settings(problem, recipe, seeds)
 
 

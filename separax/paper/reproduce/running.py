@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...core import Diverged, MemoryPrediction, available, in_bytes
+from ...core import Diverged, MemoryPrediction, available, in_bytes, in_float64
 from ...equations import Problem
 from ...recipe import Recipe
 from ...residuals import Loss
@@ -269,7 +269,7 @@ def fills(job: Job, problem: Problem, recipe: Recipe) -> bool:
 
 def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
     """How many seeds fit in memory together; raises `MemoryPrediction` if not even one does."""
-    with jax.enable_x64(True):
+    with in_float64():
         needed = Trainer(Loss(problem, recipe)).predicted_bytes()
     free = available()
     if free is None or needed * seeds <= free:
@@ -284,7 +284,7 @@ def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
 
 def step_cost(problem: Problem, recipe: Recipe) -> dict[str, Any]:
     """Time and memory of one step of one seed, by the names of a record."""
-    with jax.enable_x64(True):
+    with in_float64():
         return ours(problem, recipe, seconds=1.0)
 
 

@@ -20,12 +20,13 @@ from ..part import AbstractPart
 if TYPE_CHECKING:
     from ..recipe import Recipe
 
-LOOK = 10  # steps between two looks for the best parameters, as in the paper
-ROUND = 100  # steps between two syncs with the host
-
 Parameters = Float[Array, " parameters"]
 Scalar = Float[Array, ""]
 Layers = Callable[[Parameters], Any]  # parameters as a tree of their layers' matrices and vectors
+Evaluate = Callable[[], Scalar]
+Evaluated = tuple[Scalar, tuple[Array, Any]]
+# parameters, states of optimiser and weighting, and the terms of the loss where each step began
+Ran = tuple[Parameters, Any, Any, Float[Array, "steps terms"]]
 
 
 class Objective(Protocol):
@@ -52,14 +53,20 @@ class Objective(Protocol):
 
     def __call__(self, params: Parameters) -> Scalar: ...
 
-    def evaluated(self, params: Parameters, weighting: Any) -> tuple[Scalar, tuple[Array, Any]]:
-        """The loss; every term and the unweighted total; the next state of the weighting."""
+    def evaluated(self, params: Parameters, weighting: Any) -> Evaluated:
+        """The loss, and what stands beside it.
+
+        Arguments:
+            params: the parameters.
+            weighting: the state of the recipe's weighting.
+
+        Returns:
+            the loss; every term and the unweighted total; the next state of the weighting.
+        """
         ...
 
-    def gradient(
-        self, params: Parameters, weighting: Any
-    ) -> tuple[tuple[Scalar, tuple[Array, Any]], Parameters]:
-        """The same, and the gradient of the loss."""
+    def gradient(self, params: Parameters, weighting: Any) -> tuple[Evaluated, Parameters]:
+        """What `evaluated` returns, and the gradient of the loss."""
         ...
 
 
@@ -71,8 +78,8 @@ class AbstractOptimiser(AbstractPart):
 
     Attributes:
         steps: how many; None takes the recipe's. It is never None while the optimiser is at work.
-        look: steps between two looks for the best parameters, of which the history holds one.
-        round: steps between two syncs with the host.
+        check_every: steps between two checks for the best parameters; the history holds one each.
+        block: steps on the device between two chances to stop.
     """
 
     if TYPE_CHECKING:  # no field here: it would be the first of every optimiser
@@ -80,21 +87,41 @@ class AbstractOptimiser(AbstractPart):
         @property
         def steps(self) -> int | None: ...
 
-    look: ClassVar[int] = LOOK
-    round: ClassVar[int] = ROUND
+    check_every: ClassVar[int] = 10  # as in the paper
+    block: ClassVar[int] = 100
 
     def check(self, recipe: Recipe, problem: Problem | None) -> None:
-        """Refuses a recipe that it cannot work with; `problem` is None while one is being made."""
+        """Refuses what it cannot work with.
+
+        Arguments:
+            recipe: that it is a part of.
+            problem: to be solved; None while the recipe is being made.
+        """
 
     @abc.abstractmethod
     def init(self, objective: Objective, params: Parameters) -> Any:
-        """The state before the first step: a pytree of arrays."""
+        """The state before the first step.
+
+        Arguments:
+            objective: the loss on the first points.
+            params: the parameters there.
+
+        Returns:
+            a pytree of arrays.
+        """
 
     @abc.abstractmethod
     def run(
         self, objective: Objective, params: Parameters, state: Any, weighting: Any, number: int
-    ) -> tuple[Parameters, Any, Any, Float[Array, "steps terms"]]:
+    ) -> Ran:
         """Some steps on the same points.
+
+        Arguments:
+            objective: the loss on these points.
+            params: the parameters to begin with.
+            state: of the optimiser.
+            weighting: the state of the recipe's weighting.
+            number: of steps.
 
         Returns:
             parameters, the optimiser's and the weighting's state, and the terms and the total
@@ -102,12 +129,21 @@ class AbstractOptimiser(AbstractPart):
         """
 
     @abc.abstractmethod
-    def draws(self, every: int | None) -> int | None:
-        """How many steps a draw of points serves, where a sampler's serves `every`; None: all."""
+    def steps_per_draw(self, every: int | None) -> int | None:
+        """How many steps one draw of points serves; None: all.
+
+        Arguments:
+            every: how many one of the recipe's sampler does.
+        """
 
     @abc.abstractmethod
-    def judged(self, seen: Callable[[], Scalar], unseen: Callable[[], Scalar]) -> Scalar:
-        """The loss that says which parameters are best: on its own points, or on others."""
+    def validation_loss(self, own: Evaluate, other: Evaluate) -> Scalar:
+        """The loss that says which parameters are best.
+
+        Arguments:
+            own: evaluates it on the points of the steps.
+            other: evaluates it on points of which no step knows.
+        """
 
     def transformation(self, layers: Layers) -> optax.GradientTransformation:
         """The Optax transformation of gradients that it is, if it is one."""
@@ -116,12 +152,12 @@ class AbstractOptimiser(AbstractPart):
             " of gradients: write optimiser=sx.Adam(1e-3), or put it first"
         )
 
-    def numbers(self, objective: Objective) -> float:
-        """How many numbers all its Jacobians have: few are done on the processor; else infinite."""
+    def jacobian_numbers(self, objective: Objective) -> float:
+        """How many numbers the Jacobians of all steps have; infinite where there are none."""
         return math.inf
 
-    def exhausts(self, network: Any) -> bool:
-        """Whether nothing of a network is left to be found after its last step."""
+    def solves_all_of(self, network: Any) -> bool:
+        """Whether all parameters of a network are solved for, and none is trained."""
         return False
 
     @property
@@ -141,21 +177,16 @@ class AbstractGradientOptimiser(AbstractOptimiser):
 
     def run(
         self, objective: Objective, params: Parameters, state: Any, weighting: Any, number: int
-    ) -> tuple[Parameters, Any, Any, Float[Array, "steps terms"]]:
+    ) -> Ran:
         transformation = optax.with_extra_args_support(self.transformation(objective.layers))
 
         def step(carry: Any, _: None) -> tuple[Any, Array]:
             params, state, weighting = carry
             (value, (record, after)), gradient = objective.gradient(params, weighting)
+            known: dict[str, Any] = {"value": value, "grad": gradient}
+            known["value_fn"] = lambda at: objective.evaluated(at, weighting)[0]
             updates: Any
-            updates, new = transformation.update(
-                gradient,
-                state,
-                params,
-                value=value,
-                grad=gradient,
-                value_fn=lambda at: objective.evaluated(at, weighting)[0],
-            )
+            updates, new = transformation.update(gradient, state, params, **known)
             return (params + updates.astype(params.dtype), new, after), record
 
         (params, state, weighting), record = lax.scan(
@@ -163,11 +194,11 @@ class AbstractGradientOptimiser(AbstractOptimiser):
         )
         return params, state, weighting, record
 
-    def draws(self, every: int | None) -> int | None:
+    def steps_per_draw(self, every: int | None) -> int | None:
         return every
 
-    def judged(self, seen: Callable[[], Scalar], unseen: Callable[[], Scalar]) -> Scalar:
-        return seen()
+    def validation_loss(self, own: Evaluate, other: Evaluate) -> Scalar:
+        return own()
 
 
 class AbstractMinimiser(AbstractOptimiser):
@@ -179,15 +210,32 @@ class AbstractMinimiser(AbstractOptimiser):
 
     @abc.abstractmethod
     def init(self, objective: Objective, params: Parameters) -> Any:
-        """The state before the first step. Its `value` is the loss at `params`, if it is known."""
+        """The state before the first step.
+
+        Arguments:
+            objective: the loss, on the points of all steps.
+            params: the parameters to begin with.
+
+        Returns:
+            a pytree of arrays whose `value` is the loss at `params`; ∞ where it is not known yet.
+        """
 
     @abc.abstractmethod
     def step(self, objective: Objective, params: Parameters, state: Any) -> tuple[Parameters, Any]:
-        """The next parameters, and their state, whose `value` is the loss there."""
+        """One step.
+
+        Arguments:
+            objective: the loss.
+            params: the parameters now.
+            state: as `init` or the last step made it.
+
+        Returns:
+            the next parameters, and their state, whose `value` is the loss there.
+        """
 
     def run(
         self, objective: Objective, params: Parameters, state: Any, weighting: Any, number: int
-    ) -> tuple[Parameters, Any, Any, Float[Array, "steps terms"]]:
+    ) -> Ran:
         # a step knows the total but not the terms: those are evaluated once, and stand for all
         first, (record, _) = objective.evaluated(params, weighting)
 
@@ -200,11 +248,11 @@ class AbstractMinimiser(AbstractOptimiser):
         totals = totals.at[0].set(first)
         return params, state, weighting, jnp.concatenate([terms, totals[:, None]], 1)
 
-    def draws(self, every: int | None) -> int | None:
+    def steps_per_draw(self, every: int | None) -> int | None:
         return None
 
-    def judged(self, seen: Callable[[], Scalar], unseen: Callable[[], Scalar]) -> Scalar:
-        return unseen()
+    def validation_loss(self, own: Evaluate, other: Evaluate) -> Scalar:
+        return other()
 
 
 def by_layer(inner: Any, layers: Layers) -> optax.GradientTransformationExtraArgs:

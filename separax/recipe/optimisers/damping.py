@@ -1,8 +1,10 @@
-"""Steps that solve linear equations, damped until the loss falls (Levenberg and Marquardt): what `Solve` and `GaussNewton` share."""
+"""Steps that solve linear equations, damped until the loss falls (Levenberg and Marquardt): what
+`Solve` and `GaussNewton` share."""
 
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -20,21 +22,38 @@ if TYPE_CHECKING:
 
 FIRST = 1e-3  # damping to begin with, as a part of the matrix' diagonal
 LITTLE = 1e-3  # of the loss: a step that brings less brings next to nothing
+PROBES = 16  # random combinations of all residuals that show how much each parameter matters
+ENOUGH = 1e-8  # of a linear equation's right side that conjugate gradients may leave
 
 
 class Rule(NamedTuple):
-    """How damping changes from one step to the next."""
+    """How damping changes from one step to the next.
 
-    grown: float  # times what it was, where the loss did not fall
-    eased: Callable[
-        [Array, Array], Array
-    ]  # the same where it fell: of the share it got of what was foreseen, and of the tries
-    stale: int  # steps that may bring next to nothing before it is over
+    Attributes:
+        grown: times what it was, where the loss did not fall.
+        eased: the same where it fell, from the share it got of what was foreseen, and the tries.
+        stale: steps that may bring next to nothing before it is over.
+        smallest, largest: damping.
+    """
+
+    grown: float
+    eased: Callable[[Array, Array], Array]
+    stale: int
     smallest: float = 0.0
     largest: float = jnp.inf
 
 
 class Damped(NamedTuple):
+    """The state of damped steps.
+
+    Attributes:
+        value: the loss.
+        damping: of the next step.
+        number: of steps.
+        stale: steps in a row that brought next to nothing.
+        done: whether it is over.
+    """
+
     value: Float[Array, ""]
     damping: Float[Array, ""]
     number: Int[Array, ""]
@@ -50,8 +69,8 @@ class Damped(NamedTuple):
 class AbstractDamped(AbstractMinimiser):
     """A few long steps in float64, each of a damped linear problem, until nothing is gained."""
 
-    look: ClassVar[int] = 1
-    round: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
+    block: ClassVar[int] = 1
 
     def check(self, recipe: Recipe, problem: Problem | None) -> None:
         if recipe.precision != "float64":
@@ -60,8 +79,16 @@ class AbstractDamped(AbstractMinimiser):
                 f" precision={recipe.precision!r}: write precision='float64'"
             )
 
-    def exhausts(self, network: Any) -> bool:
+    def solves_all_of(self, network: Any) -> bool:
         return network.depth == 0
+
+    def refuse_most(self, most: Any) -> None:
+        """Refuses the old word for `largest_matrix`."""
+        if most is not None:
+            raise InputError(
+                f"{type(self).__name__}: most is now called largest_matrix: write"
+                f" largest_matrix={most!r}"
+            )
 
     @abc.abstractmethod
     def improved(
@@ -72,11 +99,8 @@ class AbstractDamped(AbstractMinimiser):
     def step(
         self, objective: Objective, params: Parameters, state: Damped
     ) -> tuple[Parameters, Damped]:
-        return lax.cond(
-            state.done,
-            lambda: (params, state),
-            lambda: self.improved(objective, params, state),
-        )
+        improved = functools.partial(self.improved, objective, params, state)
+        return lax.cond(state.done, lambda: (params, state), improved)
 
 
 def lowered(
@@ -91,9 +115,20 @@ def lowered(
 ) -> tuple[Parameters, Damped]:
     """A step with the first of some growing dampings that lowers the loss, or none.
 
-    `solved(damping)` are the parameters after the step, and by how much the loss would fall if it were the quadratic that the step
-    minimises. Where nothing lowers the loss it is over, unless it is `patient`. Where the parameters are the `whole` of a problem that is nearly
-    linear in them, it is over as soon as next to nothing is foreseen.
+    Arguments:
+        params: the parameters now.
+        state: with the loss there.
+        objective: the loss.
+        solved: for a damping, the parameters after the step, and by how much the loss would fall if
+            it were the quadratic that the step minimises.
+        tries: dampings that are tried.
+        rule: how damping changes.
+        patient: whether to go on where nothing lowers the loss.
+        whole: whether the parameters are all of a problem that is nearly linear in them: then it is
+            over as soon as next to nothing is foreseen.
+
+    Returns:
+        The parameters and the state after the step.
     """
     value = state.value
 
@@ -105,48 +140,39 @@ def lowered(
         number, damping, *_, first = carry
         damping = jnp.where(number == 0, damping, damping * rule.grown)
         moved, foreseen = solved(damping)
-        return (
-            number + 1,
-            damping,
-            moved,
-            objective(moved),
-            foreseen,
-            jnp.where(number == 0, foreseen, first),
-        )
+        first = jnp.where(number == 0, foreseen, first)
+        return number + 1, damping, moved, objective(moved), foreseen, first
 
-    none = jnp.zeros((), value.dtype)
-    start = (
-        jnp.zeros((), jnp.int32),
-        state.damping,
-        params,
-        jnp.full((), jnp.inf, value.dtype),
-        none,
-        none,
-    )
+    none, infinite = jnp.zeros((), value.dtype), jnp.full((), jnp.inf, value.dtype)
+    start = (jnp.zeros((), jnp.int32), state.damping, params, infinite, none, none)
     number, damping, moved, after, foreseen, first = lax.while_loop(bad, again, start)
     found = after < value
     share = (value - after) / jnp.where(foreseen > 0, foreseen, value - after)
+    eased = jnp.where(found, damping * rule.eased(share, number), FIRST)
     stale = jnp.where(found & (value - after > LITTLE * value), 0, state.stale + 1)
+    stuck = (~found & ~jnp.asarray(patient)) | (stale >= rule.stale)
     return jnp.where(found, moved, params), Damped(
         jnp.where(found, after, value),
-        jnp.clip(
-            jnp.where(found, damping * rule.eased(share, number), FIRST),
-            rule.smallest,
-            rule.largest,
-        ),
+        jnp.clip(eased, rule.smallest, rule.largest),
         state.number + 1,
         stale,
-        (~found & ~jnp.asarray(patient))
-        | (stale >= rule.stale)
-        | (jnp.asarray(whole) & (first <= LITTLE * value)),
+        stuck | (jnp.asarray(whole) & (first <= LITTLE * value)),
     )
 
 
 def by_cholesky(
     matrix: Array, gradient: Array, scale: Array | None = None
 ) -> Callable[[Scalar], tuple[Array, Scalar]]:
-    """The step for a damping from normal equations, and what it would gain; damped in parameters that are those of the matrix divided
-    by `scale`, and leaving alone those whose scale is zero."""
+    """Damped steps from normal equations.
+
+    Arguments:
+        matrix: Jᵀ J.
+        gradient: Jᵀ r, half the gradient of the loss.
+        scale: the step is damped in parameters divided by it; where it is zero they stay.
+
+    Returns:
+        A function of the damping: the step, and by how much the loss would fall.
+    """
     scale = jnp.ones_like(gradient) if scale is None else scale
     scaled = matrix * scale[:, None] * scale[None, :] + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
 
@@ -159,10 +185,6 @@ def by_cholesky(
     return solved
 
 
-PROBES = 16  # random combinations of all residuals that show how much each parameter matters
-ENOUGH = 1e-8  # of a linear equation's right side that conjugate gradients may leave
-
-
 def by_conjugate_gradients(
     left: Callable[[Array], Array],
     like: Float[Array, " n"],
@@ -171,9 +193,19 @@ def by_conjugate_gradients(
     free: Bool[Array, " n"] | None = None,
     scaled: bool = False,
 ) -> tuple[Float[Array, " n"], Callable[[Scalar], tuple[Array, Scalar]]]:
-    """About the diagonal of Jᵀ J, and the step for a damping with what it would gain, where `left` are the residuals after a step.
+    """Damped steps without a matrix.
 
-    Damping is added to the diagonal: the same for all, or `scaled` as the diagonal is. Steps that are not `free` are zero.
+    Arguments:
+        left: the residuals after a step.
+        like: an array like a step.
+        number: of the step, from which random numbers are drawn.
+        iterations: of conjugate gradients, at most.
+        free: the parameters that may change; None: all.
+        scaled: whether damping is in proportion to the diagonal, instead of the same for all.
+
+    Returns:
+        About the diagonal of Jᵀ J; and a function of the damping: the step, and by how much the
+        loss would fall.
     """
     values, forward = jax.linearize(left, jnp.zeros_like(like))
     transposed = jax.linear_transpose(forward, like)
@@ -184,21 +216,21 @@ def by_conjugate_gradients(
 
     gradient = back(values)
     # the mean of (Jᵀ z)² is the diagonal of Jᵀ J where z is 1 or -1 by chance
-    signs = jax.random.rademacher(
-        jax.random.fold_in(jax.random.key(0), number), (PROBES, len(values)), values.dtype
-    )
+    key = jax.random.fold_in(jax.random.key(0), number)
+    signs = jax.random.rademacher(key, (PROBES, len(values)), values.dtype)
     diagonal = jnp.mean(lax.map(lambda z: back(z) ** 2, signs), 0)
     added = jnp.maximum(diagonal, 1e-10 * jnp.max(diagonal)) if scaled else jnp.ones_like(diagonal)
 
     def solved(damping: Scalar) -> tuple[Array, Scalar]:
         # what no residual feels stays what it is
         weight = diagonal + damping * added
+        safe = jnp.where(weight > 0, weight, 1.0)
         step, _ = jax.scipy.sparse.linalg.cg(
             lambda x: back(forward(x)) + damping * added * x,
             -gradient,
             tol=ENOUGH,
             maxiter=iterations,
-            M=lambda x: jnp.where(weight > 0, x / jnp.where(weight > 0, weight, 1.0), 0.0),
+            M=lambda x: jnp.where(weight > 0, x / safe, 0.0),
         )
         return step, -(2 * gradient @ step + jnp.sum(forward(step) ** 2))
 

@@ -10,13 +10,15 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from ...core import PRECISION, InputError, finite, whole
+from ...core import PRECISION, InputError, finite
 from .base import Layers, by_layer
 from .gradient import AbstractScheduled
 
-LARGEST = 4_096  # rows or columns beyond which a side keeps its own axes: its basis would take longer than the step
+# Rows or columns beyond which a side keeps its own axes: its basis takes longer than the step.
+LARGEST = 4_096
 TINY = 1e-8  # beside the root of a mean square, as in Adam
-# Turning a matrix leaves rounding in directions in which it has nothing: that many roundings of its whole size are not taken for a gradient.
+# Turning a matrix leaves rounding in directions in which it has nothing: that many roundings of its
+# whole size are not taken for a gradient.
 ROUNDINGS = 100
 
 Matrix = Float[Array, "*batch rows columns"]
@@ -27,18 +29,21 @@ class SOAP(AbstractScheduled):
 
         optimiser=[sx.SOAP(3e-3, "cosine", steps=3_000), sx.LBFGS(500)]
 
-    A layer's gradient is a matrix G. Adam divides each of its entries by its usual size, which helps where a badly conditioned loss has its
-    valleys along single weights. They mostly run across. SOAP follows the means of G Gᵀ and Gᵀ G, turns G into their eigenvectors, is
-    Adam there, and turns the step back. That costs some small matrix products per layer and step, and a QR decomposition every few
-    steps: nothing beside a large lattice. The networks of the axes are layers of their own. Biases and unknown coefficients, which are
-    no matrices, get Adam's step. Where several seeds are trained at once, the decomposition is made at every step.
-
-    The rate and its schedule are as for `Adam`.
+    A layer's gradient is a matrix G. Adam divides each of its entries by its usual size, which
+    helps where a badly conditioned loss has its valleys along single weights. They mostly run
+    across. SOAP follows the means of G Gᵀ and Gᵀ G, turns G into their eigenvectors, is Adam there,
+    and turns the step back. That costs some small matrix products per layer and step, and a QR
+    decomposition every few steps: nothing beside a large lattice. The networks of the axes are
+    layers of their own. Biases and unknown coefficients, which are no matrices, get Adam's step.
+    Where several seeds are trained at once, the decomposition is made at every step.
 
     Arguments:
-        every: steps between two looks for the eigenvectors, each one step of orthogonal iteration; 0: never, which is Adam.
+        rate, schedule, warmup, final, steps: as for `Adam`.
+        every: steps between two updates of the eigenvectors, each one step of orthogonal iteration;
+            0: never, which is Adam.
         gradients: how much the mean of the gradients keeps of itself in a step (Adam: 0.9).
-        squares: the same for the mean of their squares (Adam: 0.999), and for those of G Gᵀ and Gᵀ G.
+        squares: the same for the mean of their squares (Adam: 0.999), and for those of G Gᵀ and
+            Gᵀ G.
     """
 
     rate: float = 3e-3
@@ -48,7 +53,7 @@ class SOAP(AbstractScheduled):
 
     def __post_init__(self):
         super().__post_init__()
-        object.__setattr__(self, "every", whole("SOAP: every", self.every, 0))
+        self.check_whole(every=0)
         for name in ("gradients", "squares"):
             value = getattr(self, name)
             if not 0 <= finite(f"SOAP: {name}", value) < 1:
@@ -65,40 +70,30 @@ class SOAP(AbstractScheduled):
     def _begin(self, params: Any) -> SOAPState:
         leaves = jax.tree.leaves(params)
         zeros = [jnp.zeros_like(leaf) for leaf in leaves]
-        return SOAPState(
-            jnp.zeros((), jnp.int32), zeros, zeros, [self._sides(leaf) for leaf in leaves]
-        )
+        sides = [self._sides(leaf) for leaf in leaves]
+        return SOAPState(jnp.zeros((), jnp.int32), zeros, zeros, sides)
 
-    def _sides(self, leaf: Array) -> tuple[Side | None, Side | None]:
-        """The left and the right one of a matrix; None where it keeps its own axes, as one of length one does anyway."""
+    def _sides(self, leaf: Array) -> Sides:
+        """The sides of a matrix; None for one that keeps its own axes, as of length one."""
         if leaf.ndim < 2 or not self.every:
             return None, None
-        left, right = (
-            Side(
-                jnp.zeros((*leaf.shape[:-2], n, n), leaf.dtype),
-                jnp.broadcast_to(jnp.eye(n, dtype=leaf.dtype), (*leaf.shape[:-2], n, n)),
-            )
-            if 1 < n <= LARGEST
-            else None
-            for n in leaf.shape[-2:]
-        )
-        return left, right
+        *batch, rows, columns = leaf.shape
+
+        def side(n: int) -> Side | None:
+            zeros = jnp.zeros((*batch, n, n), leaf.dtype)
+            return Side(zeros, zeros + jnp.eye(n, dtype=leaf.dtype)) if 1 < n <= LARGEST else None
+
+        return side(rows), side(columns)
 
     def _update(self, gradient: Any, state: SOAPState, params: Any = None) -> tuple[Any, SOAPState]:
         leaves, structure = jax.tree.flatten(gradient)
         count = state.count + 1
         means = [self.gradients * m + (1 - self.gradients) * g for m, g in zip(state.means, leaves)]
-        sides = [self._seen(g, *pair) for g, pair in zip(leaves, state.sides)]
+        sides = [self._followed(g, *pair) for g, pair in zip(leaves, state.sides)]
+        squares = state.squares
         if self.every:
-            squares, sides = lax.cond(
-                state.count % self.every == 0,
-                lambda *at: _renewed(state.count, *at),
-                lambda *at: at,
-                state.squares,
-                sides,
-            )
-        else:
-            squares = state.squares
+            due, renewed = state.count % self.every == 0, lambda *at: _renewed(state.count, *at)
+            squares, sides = lax.cond(due, renewed, lambda *at: at, squares, sides)
         squares = [
             self.squares * v + (1 - self.squares) * _into(g, *pair) ** 2
             for v, g, pair in zip(squares, leaves, sides)
@@ -111,20 +106,17 @@ class SOAP(AbstractScheduled):
             steps.append(_out_of(_into(mean, *pair) / (size + TINY + _rounding(size)), *pair))
         return jax.tree.unflatten(structure, steps), SOAPState(count, means, squares, sides)
 
-    def _seen(
-        self, gradient: Matrix, left: Side | None, right: Side | None
-    ) -> tuple[Side | None, Side | None]:
-        """Both sides, told of a gradient."""
+    def _followed(self, gradient: Matrix, left: Side | None, right: Side | None) -> Sides:
+        """Both sides, their means with this gradient in them."""
 
-        def told(side: Side | None, a: Array, b: Array) -> Side | None:
-            return (
-                None
-                if side is None
-                else Side(self.squares * side.mean + (1 - self.squares) * _times(a, b), side.basis)
-            )
+        def followed(side: Side | None, a: Array, b: Array) -> Side | None:
+            if side is None:
+                return None
+            mean = self.squares * side.mean + (1 - self.squares) * _times(a, b)
+            return Side(mean, side.basis)
 
         turned = jnp.swapaxes(gradient, -1, -2) if gradient.ndim > 1 else gradient
-        return told(left, gradient, turned), told(right, turned, gradient)
+        return followed(left, gradient, turned), followed(right, turned, gradient)
 
 
 class Side(NamedTuple):
@@ -138,7 +130,10 @@ class SOAPState(NamedTuple):
     count: Int[Array, ""]
     means: list[Array]  # of the gradients, along their own axes
     squares: list[Array]  # of the turned gradients
-    sides: list[tuple[Side | None, Side | None]]
+    sides: list[Sides]
+
+
+Sides = tuple[Side | None, Side | None]  # left and right
 
 
 def _times(a: Array, b: Array) -> Array:
@@ -146,12 +141,11 @@ def _times(a: Array, b: Array) -> Array:
 
 
 def _rounding(size: Array) -> Array:
-    """What rounding leaves of matrices of such entries, or nothing for a vector, which is not turned."""
+    """What rounding leaves of turned matrices of such entries; a vector is not turned."""
     if size.ndim < 2:
         return jnp.zeros(())
-    return (
-        ROUNDINGS * jnp.finfo(size.dtype).eps * jnp.linalg.norm(size, axis=(-2, -1), keepdims=True)
-    )
+    whole = jnp.linalg.norm(size, axis=(-2, -1), keepdims=True)
+    return ROUNDINGS * jnp.finfo(size.dtype).eps * whole
 
 
 def _into(matrix: Array, left: Side | None, right: Side | None) -> Array:
@@ -180,7 +174,8 @@ def _renewed(count: Array, squares: list[Array], sides: list[Any]) -> tuple[list
 
 
 def _turned(count: Array, side: Side) -> tuple[Array, Side]:
-    """A step of orthogonal iteration, which orders eigenvectors by their eigenvalues: so they are put in that order first."""
+    """A step of orthogonal iteration, which keeps eigenvectors in the order of eigenvalues: so they
+    are put in that order first."""
 
     def first() -> tuple[Array, Array]:
         basis = jnp.linalg.eigh(side.mean)[1]

@@ -1,4 +1,4 @@
-"""Matrix products of a training step, in the precision that a recipe asks for."""
+"""The precision of a computation: who decides it, and its matrix products."""
 
 from __future__ import annotations
 
@@ -87,18 +87,40 @@ def is_traced(*trees: Any) -> bool:
 
 
 @contextlib.contextmanager
+def in_float64(wanted: bool = True) -> Iterator[None]:
+    """Allows float64 inside, whatever JAX was told elsewhere. A decorator, too: `@in_float64()`.
+
+    Arguments:
+        wanted: False allows float32 only.
+    """
+    with jax.enable_x64(wanted):
+        yield
+
+
+@contextlib.contextmanager
 def precision_for(*trees: Any) -> Iterator[bool]:
-    """Allows float64 inside, also where JAX was not told to; in a transformation of JAX the
-    caller's precision stays as it is. Yields whether this is in one."""
-    if is_traced(*trees):
-        yield True
-        return
-    with jax.enable_x64(True):
-        yield False
+    """Allows float64 inside; but in a transformation of JAX the caller decides.
+
+    Arguments:
+        trees: pytrees that tell whether this is in one, by whether their arrays are traced.
+
+    Returns:
+        A context manager, which yields whether this is in a transformation.
+    """
+    traced = is_traced(*trees)
+    with contextlib.nullcontext() if traced else in_float64():
+        yield traced
 
 
 def in_callers_precision(tree: Tree) -> Tree:
-    """A tree whose float64 arrays are float32 where JAX does not allow float64 here."""
+    """A pytree with float32 arrays in place of float64 ones where JAX does not allow float64.
+
+    Arguments:
+        tree: the pytree; what is no array in it stays what it is.
+
+    Returns:
+        The pytree, for use in a transformation of JAX.
+    """
     return jax.tree.map(
         lambda a: (
             jnp.asarray(a, jax.dtypes.canonicalize_dtype(a.dtype)) if eqx.is_inexact_array(a) else a
