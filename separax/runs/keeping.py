@@ -13,9 +13,8 @@ import jax
 import numpy as np
 
 from ..core import InputError
-from ..solution import Ensemble, History, Solution, make_record
+from ..solution import Ensemble, History, Solution, factors, make_record
 from .describing import to_data
-from .factors import factors
 from .files import Damaged, digest_of, read, read_json, read_npz, seal, sealed_json, write
 from .folder import ENVIRONMENT, RECORD, SETTINGS, SOLUTION, Run, read_environment, read_settings
 from .identity import kept_settings, settings
