@@ -43,9 +43,7 @@ def payload(solution: Solution) -> dict[str, Any] | None:
     ranges = value_ranges(solution, list(problem.outputs))
     found = {k: f for k, f in formulas.items() if f is not None and k in ranges}
     outputs = {k: o for k, o in outputs.items() if k in ranges}
-    inputs = {
-        key: LinearOutput({key: 1.0}, 0.0) for f in found.values() for key in _derivatives(f)
-    }
+    inputs = {key: LinearOutput({key: 1.0}, 0.0) for f in found.values() for key in _derivatives(f)}
     if inputs:
         derivatives = solution.of_operator(Derivatives(tuple(inputs)))
         ranges |= value_ranges(derivatives, list(inputs))

@@ -1,7 +1,7 @@
 """The Chebyshev series of a solution's factors, as many of them as a page has room for.
 
-Every factor becomes a Chebyshev series along its axis, cut where the rest would change the values by
-no more than a small part of the largest: a smooth factor needs a few dozen numbers where a table
+Every factor becomes a Chebyshev series along its axis, cut where the rest would change the values
+by no more than a small part of the largest: a smooth factor needs a few dozen numbers where a table
 would need thousands, and the series can be evaluated anywhere, not only on nodes. Every window has
 the series of a plain sum of products for itself; networks with a core are joined, so that windows
 share it and everything but the factors of time.
