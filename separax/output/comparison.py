@@ -49,7 +49,7 @@ def write_comparison(runs: Runs, path: str | os.PathLike[str]) -> Path:
 
 def render(runs: Runs, folder: Path) -> str:
     """The page as HTML, with links from its folder."""
-    solutions = [found[0] if isinstance(found, Ensemble) else found for found, _ in runs]
+    solutions = [found.solutions[0] for found, _ in runs]
     records = [record for _, record in runs]
     names = labels(records)
     problems = list(

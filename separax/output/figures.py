@@ -18,13 +18,11 @@ from ..core import InputError, listed, whole
 from .cuts import (
     Picture,
     chosen,
-    default_held,
     field_name,
     has_reference,
     largest,
     limits,
     pictures,
-    shown_axes,
 )
 
 if TYPE_CHECKING:
@@ -134,10 +132,7 @@ def plot(
     **held: Any,
 ) -> Figure:
     """A figure of a slice or a line, `plot(solution, x="x", y="y", t=0.5)`: see `Solution.plot`."""
-    if not held and not at and x is None and y is None:
-        cut = default_held(view.problem.box, shown_axes(view.problem.box))
-    else:
-        cut = chosen(view.problem.box, x, y, at, held)
+    cut = chosen(view.problem.box, x, y, at, held)
     name = field_name(view, field)
     if reference and not has_reference(view, name):
         raise InputError(
@@ -147,19 +142,6 @@ def plot(
     points = whole("points", (256 if len(cut.shown) == 2 else 512) if points is None else points, 2)
     found = pictures(view, name, cut, points, reference)
     return lines(found) if len(cut.shown) == 1 else panels(found)
-
-
-def slices(solution: Solution, field: str | None = None, points: int = 128) -> Figure:
-    """Two-dimensional slices of a field: the solution, and beside it the reference and the
-    difference where there is one.
-
-    Arguments:
-        solution: what is shown.
-        field: of a system, which; the first whose reference is known otherwise.
-        points: along each axis.
-    """
-    name = field_name(solution, field)
-    return plot(solution, field=name, points=points, reference=has_reference(solution, name))
 
 
 # --- pictures ------------------------------------------------------------------------------------

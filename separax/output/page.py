@@ -64,7 +64,7 @@ def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, 
     """
     from ..runs import npz, write
 
-    solution = found[0] if isinstance(found, Ensemble) else found
+    solution = found.solutions[0]
     pictures = slices_of(solution, read_kept(folder / KEPT))
     if known := {p.key: p.reference for each in pictures for p in each if p.reference is not None}:
         about = {"kind": "reference", "run": result.get("run"), "pictures": list(known)}

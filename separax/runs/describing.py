@@ -11,8 +11,8 @@ from ..core import part_to_data
 from ..domain import TIME
 from ..equations import Field, Problem, formula_of
 from ..solution import Ensemble, Solution, expressions, linear_outputs
+from .files import leaves
 from .sampled_shape import samples
-from .trees import leaves
 
 
 def to_data(found: Solution | Ensemble) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -22,18 +22,17 @@ def to_data(found: Solution | Ensemble) -> tuple[dict[str, Any], dict[str, np.nd
         called `i.j.network.…` and `i.j.unknowns.…`; `lift.x` is the known part's series along x,
         the same for all of them.
     """
-    solutions = list(found) if isinstance(found, Ensemble) else [found]
-    first = solutions[0]
+    first = found.solutions[0]
     about = {
         "kind": "solution",
         "several": isinstance(found, Ensemble),
         "problem": _problem(first.problem),
         "recipe": part_to_data(first.recipe),
         "network_time": _network_time(first),
-        "solutions": [_solution(s) for s in solutions],
+        "solutions": [_solution(s) for s in found.solutions],
     }
     arrays: dict[str, np.ndarray] = {}
-    for i, solution in enumerate(solutions):
+    for i, solution in enumerate(found.solutions):
         for j, window in enumerate(solution.windows):
             arrays |= {f"{i}.{j}.{name}": leaf for name, leaf in leaves(window.model).items()}
     if first.problem.shape is not None:
@@ -104,7 +103,9 @@ def combinations(solution: Solution) -> tuple[dict[str, Any], list[str]]:
     found: dict[str, Any] = {}
     for name in problem.derived:
         if name in linear:
-            terms = [[c, list(orders), factor] for (c, orders), factor in linear[name].terms.items()]
+            terms = [
+                [c, list(orders), factor] for (c, orders), factor in linear[name].terms.items()
+            ]
             found[name] = {"terms": terms, "constant": linear[name].constant}
         elif (formula := formula_of(problem, name, solution.unknowns)) is not None:
             found[name] = formula.plain() | {"field": isinstance(plain[name], Field)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,11 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..core import InputError, shown
 from ..domain import TIME, Lattice
 from ..equations import Field, example
-from ..networks import SeparableNetwork, SeparableSource, sources
-from ..separable import MOST_CORE, Key, Tucker, columns, join, shorten, sum_of_tuckers
-from .solution import Solution
+from ..networks import MAX_ORDER, SeparableNetwork, SeparableSource, sources
+from ..separable import MOST_CORE, Key, Separable, Tucker, columns, join, shorten, sum_of_tuckers
+from .evaluation import Piece, by_piece
+from .operators import check_not_applied
+
+if TYPE_CHECKING:
+    from .solution import Solution
 
 NODES = 256  # per axis
 TOLERANCE = 1e-7  # relative: what columns and cores leave out, as much as float32 does
@@ -49,7 +54,7 @@ def linear_outputs(solution: Solution) -> dict[str, LinearOutput]:
     for name, expression in expressions(solution).items():
         if not isinstance(expression, Field) or not expression.linear:
             continue
-        plain = getattr(expression.known_polynomial, "plain", None)
+        plain: Any = getattr(expression.known_polynomial, "plain", None)
         if np.ndim(plain) == 0:
             terms = {key: float(c) for key, c in expression.terms.items()}
             outputs[name] = LinearOutput(terms, 0.0 if plain is None else float(plain))
@@ -63,6 +68,41 @@ def has_core(network: Any) -> bool:
         return False
     more = 0 if network.lift is None else network.lift.rank
     return math.prod(rank + more for rank in network.merge.ranks) <= MOST_CORE
+
+
+def factors_on(solution: Solution, lattice: Lattice, order: int) -> dict[str, Any]:
+    """The factors of every field on a lattice, with derivatives up to an order.
+
+    Arguments: as of `Solution.separable`.
+    """
+    if not solution.is_separable:
+        raise InputError(
+            "separable: the network of this solution is not separable; solve with"
+            " network=sx.SPINN(…)"
+        )
+    if len(solution.pieces) > 1:
+        raise InputError(
+            "separable: every window has factors of its own: write"
+            " solution.windows[0].separable(lattice)"
+        )
+    if not 0 <= order <= MAX_ORDER:
+        raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {shown(order)}")
+    check_not_applied(
+        solution.operator, "separable", "ask the solution, separable(lattice, order=1)"
+    )
+    axes, fields = solution.problem.box.axes, solution.problem.fields
+    weights = dict(zip(lattice.axes, lattice.weights))
+    ordered = Lattice(weights=weights, **{a: lattice[a] for a in axes})
+
+    def compute(piece: Piece, place: Lattice) -> Any:
+        network: Any = piece.model.network
+        jets = network.jets(piece.own_time(place).coordinates, order)
+        return {
+            name: Separable(axes, [jet[i] for jet in jets], ordered.weights)
+            for i, name in enumerate(fields)
+        }
+
+    return by_piece(solution.pieces, solution.edges, ordered, 0, compute)
 
 
 def sum_columns(
@@ -163,7 +203,7 @@ Sums = Mapping[str, tuple[Terms, float]]
 def _without_core(window: Solution, sums: Sums) -> dict[str, np.ndarray]:
     box = window.problem.box
     lattice = box.lattice(NODES)
-    found = {f"nodes.{axis}": np.asarray(lattice[axis]) for axis in box.axes}
+    found: dict[str, Any] = {f"nodes.{axis}": lattice[axis] for axis in box.axes}
     with jax.enable_x64(True):
         place = window.pieces[0].own_time(lattice)
         each = _sampled(window.model.network, place, tuple(terms for terms, _ in sums.values()))

@@ -49,10 +49,6 @@ class Grid:
     def dtype(self) -> np.dtype:
         return self.view.dtype
 
-    @property
-    def title(self) -> str:
-        return self.view.problem.name
-
     def values(self, **changed: np.ndarray) -> dict[str, np.ndarray]:
         """By field, on the lattice or on another part of it."""
         coordinates = self.coordinates | changed

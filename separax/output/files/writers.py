@@ -67,7 +67,8 @@ def _needed(package: str) -> Any:
 
 
 def _attributes(grid: Grid) -> dict[str, str]:
-    return {"title": grid.title, "source": f"separax {version('separax')}", "Conventions": "CF-1.8"}
+    title, source = grid.view.problem.name, f"separax {version('separax')}"
+    return {"title": title, "source": source, "Conventions": "CF-1.8"}
 
 
 def write_netcdf(grid: Grid, path: Path, final: Path) -> None:

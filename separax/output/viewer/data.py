@@ -9,6 +9,7 @@ formula of those.
 from __future__ import annotations
 
 import base64
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,14 @@ def payload(solution: Solution) -> dict[str, Any] | None:
         ranges |= value_ranges(derivatives, list(inputs))
     scales = {k: max(map(abs, each)) or 1.0 for k, each in ranges.items()}
     held = kept(windows, {**outputs, **inputs}, scales)
-    numbers = Numbers()
+    # one after the other; what several windows share is there once
+    arrays = {id(a): a for each in (held.cores, *held.windows) for a in each.values()}
+    starts = itertools.accumulate((a.size for a in arrays.values()), initial=0)
+    start = dict(zip(arrays, starts))
     tables = []
-    for window, arrays in zip(windows, held.windows):
+    for window, own in zip(windows, held.windows):
         low, high = window.problem.box[TIME] if TIME in box.axes else (0.0, 0.0)
-        placed = [[*key, numbers.place(a), *a.shape] for key, a in arrays.items()]
+        placed = [[*key, start[id(a)], *a.shape] for key, a in own.items()]
         tables.append({"low": low, "high": high, "arrays": placed})
     shown = {k: _sum(k, o) for k, o in outputs.items()}
     shown |= {k: _formula(k, f, problem) for k, f in found.items()}
@@ -65,30 +69,10 @@ def payload(solution: Solution) -> dict[str, Any] | None:
         "left_out": [*getattr(problem, "left_out", ()), *unknown],
         "error": measured(windows, held, outputs, found, scales),
         "windows": tables,
-        "cores": [[c, numbers.place(core), *core.shape] for c, core in held.cores.items()],
+        "cores": [[c, start[id(core)], *core.shape] for c, core in held.cores.items()],
         "mask": mask(problem),
-        "numbers": numbers.text(),
+        "numbers": base64.b64encode(b"".join(a.tobytes() for a in arrays.values())).decode(),
     }
-
-
-class Numbers:
-    """Arrays one after the other; those that are used twice are there once."""
-
-    def __init__(self):
-        self._arrays: dict[int, tuple[int, np.ndarray]] = {}
-        self._end = 0
-
-    def place(self, array: np.ndarray) -> int:
-        """Where an array begins; it is added if it is not there."""
-        if id(array) not in self._arrays:
-            self._arrays[id(array)] = self._end, array
-            self._end += array.size
-        return self._arrays[id(array)][0]
-
-    def text(self) -> str:
-        """All of them, as float32 in base 64."""
-        parts = [np.ascontiguousarray(a, "<f4").tobytes() for _, a in self._arrays.values()]
-        return base64.b64encode(b"".join(parts)).decode()
 
 
 def _derivatives(formula: Formula) -> list[Key]:

@@ -18,10 +18,10 @@ from typing import Any
 
 import jax
 
-from ...core import InputError
+from ...core import InputError, shown
 from ...equations import Problem
 from ...recipe import Recipe
-from ...runs import Damaged, read_json, seal, settings, shown, write
+from ...runs import Damaged, read_json, seal, settings, write
 from .plan import Job, published
 
 Record = dict[str, Any]
