@@ -3,7 +3,7 @@
 from .animation import animate
 from .comparison import write_comparison
 from .cuts import Cut, Picture, part, pictures
-from .figures import COLOURS, against_rank, new_figure, panels, plot, png, slices
+from .figures import COLOURS, against_rank, new_figure, panels, plot, png
 from .files.export import FILMS, PICTURES, export
 from .files.lattices import PER_AXIS, grid
 from .files.writers import dataset, read_points
@@ -32,7 +32,6 @@ __all__ = [
     "plot",
     "png",
     "read_points",
-    "slices",
     "write_comparison",
     "write_report",
 ]

@@ -1,10 +1,11 @@
-"""A solution that moves: GIF, or MP4 where there is an ffmpeg (`pip install separax[film]` brings one)."""
+"""A solution that moves: GIF, or MP4 where there is an ffmpeg (`pip install separax[film]` brings
+one)."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,8 @@ def animate(
     encoder = _ffmpeg() if kind == "mp4" else ""
     if encoder is None:
         raise InputError(
-            f"{path.name}: an MP4 needs ffmpeg, which is not installed: write {path.stem}.gif, or pip install separax[film]"
+            f"{path.name}: an MP4 needs ffmpeg, which is not installed: write {path.stem}.gif, or"
+            " pip install separax[film]"
         )
     frames, rate = whole("frames", frames, 2), whole("rate", rate)
     if box.dimension == 1:
@@ -54,32 +56,25 @@ def animate(
     over = _over(view, over, x, y)
     if over in {**(at or {}), **held}:
         raise InputError(
-            f"animate: {over} moves and is held too: leave {over}= out, or name another axis, over=…"
+            f"animate: {over} moves and is held too: leave {over}= out, or name another axis,"
+            " over=…"
         )
     cut = chosen(box, x, y, at, {**held, over: box[over][0]})
     if len(cut.held) > 1:
         raise InputError(
             "animate: one picture moves at a time: give a single value to each axis that is held"
         )
-    if len(cut.shown) > 1 and over in cut.shown:
-        raise InputError(f"animate: {over} is shown and moves: name another axis, over=…")
     name = field_name(view, field)
     moments = np.linspace(*box[over], frames)
     points = whole("points", (160 if len(cut.shown) == 2 else 400) if points is None else points, 2)
-    shown = {a: np.linspace(*box[a], points) for a in cut.shown}
-    values = _values(view, name, {**cut.held[0], **shown}, over, moments, cut.shown)
-    scale = limits([values])
-    figure, update = _frame(
-        Picture(name, {**cut.held[0], over: moments[0]}, shown, values[0]), scale
-    )
+    axes = {a: np.linspace(*box[a], points) for a in cut.shown}
+    values = _values(view, name, {**cut.held[0], **axes}, over, moments, cut.shown)
+    figure, update = _frame(Picture(name, {}, axes, values[0]), limits([values]))
     film = animation.FuncAnimation(
         figure, lambda i: update(values[i], f"{over} = {moments[i]:.3g}"), frames, blit=False
     )
-    writer = (
-        animation.PillowWriter(fps=rate)
-        if kind == "gif"
-        else animation.FFMpegWriter(fps=rate, bitrate=4000)
-    )
+    own: dict[str, Any] = {} if kind == "gif" else {"bitrate": 4000}
+    writer = (animation.PillowWriter if kind == "gif" else animation.FFMpegWriter)(fps=rate, **own)
     draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
 
     def save() -> None:
@@ -115,7 +110,8 @@ def _over(view: Solution, over: str | None, x: Any, y: Any) -> str:
     hidden = [a for a in box.axes if a not in shown]
     if not hidden:
         raise InputError(
-            f"animate: {', '.join(shown)} are all the axes: show one less, e.g. x={shown[0]!r} alone"
+            f"animate: {', '.join(shown)} are all the axes: show one less, e.g. x={shown[0]!r}"
+            " alone"
         )
     return "t" if "t" in hidden else hidden[0]
 
@@ -129,39 +125,30 @@ def _values(
     shown: tuple[str, ...],
 ) -> np.ndarray:
     """All frames: (frames, first shown axis, second)."""
-    order = [a for a in view.problem.box.axes if a == over or a in shown]
-    parts = []
-    for i in range(0, len(moments), BATCH):
-        found = values_on(view, name, {**coordinates, over: moments[i : i + BATCH]})
-        parts.append(np.transpose(found, [order.index(a) for a in (over, *shown)]))
+    parts = [
+        values_on(view, name, {**coordinates, over: moments[i : i + BATCH]}, (over, *shown))
+        for i in range(0, len(moments), BATCH)
+    ]
     return np.concatenate(parts)
 
 
-def _frame(picture: Picture, scale: tuple[float, float]) -> tuple[Any, Any]:
+def _frame(
+    picture: Picture, scale: tuple[float, float]
+) -> tuple[Any, Callable[[np.ndarray, str], Any]]:
     """The first frame, and what changes it into another."""
+    figure = lines([picture]) if len(picture.axes) == 1 else panels([picture])
+    panel = figure.axes[0]
     if len(picture.axes) == 1:
-        figure = lines([picture])
-        panel = figure.axes[0]
-        if legend := panel.get_legend():
-            legend.remove()
         spare = 0.05 * (scale[1] - scale[0])
         panel.set_ylim(scale[0] - spare, scale[1] + spare)
-        line = panel.get_lines()[0]
+    else:
+        panel.get_images()[0].set_clim(*scale)
 
-        def redraw(values: np.ndarray, title: str) -> list[Any]:
-            line.set_ydata(values)
-            panel.set_title(title)
-            return [line]
-
-        return figure, redraw
-    figure = panels([picture])
-    panel = figure.axes[0]
-    (image,) = panel.get_images()
-    image.set_clim(*scale)
-
-    def repaint(values: np.ndarray, title: str) -> list[Any]:
-        image.set_data(values.T)
+    def update(values: np.ndarray, title: str) -> None:
         panel.set_title(title)
-        return [image]
+        if len(picture.axes) == 1:
+            panel.get_lines()[0].set_ydata(values)
+        else:
+            panel.get_images()[0].set_data(values.T)
 
-    return figure, repaint
+    return figure, update

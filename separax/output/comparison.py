@@ -10,20 +10,10 @@ from typing import Any
 
 from ..core import InputError
 from ..solution import Ensemble, Solution
-from .charts import STYLES, Series, chart
-from .page import document, recipe_facts, seconds, typeset
+from .figures import curves, written
+from .page import document, drawn, recipe_facts, seconds, typeset
 
-SETTINGS = (
-    "problem",
-    "recipe",
-    "network",
-    "points",
-    "steps",
-    "seed",
-    "seeds",
-    "precision",
-    "device",
-)
+SETTINGS = "problem recipe network points steps seed seeds precision device".split()
 # column, key in the record, how it is written; the least of each is the best
 RESULTS = (
     ("relative L2 error", "relative_l2", "{:.2e}".format),
@@ -33,65 +23,72 @@ RESULTS = (
     ("ms per step", "ms_per_step", "{:.3g}".format),
 )
 
+Records = Sequence[Mapping[str, Any]]
 Runs = Sequence[tuple[Solution | Ensemble, Mapping[str, Any]]]
 
 
 def write_comparison(runs: Runs, path: str | os.PathLike[str]) -> Path:
-    """Writes a page that compares runs, each a solution and its record; returns the page."""
+    """Writes a page that compares runs.
+
+    Arguments:
+        runs: pairs of a solution and its record; of several seeds, the first is shown.
+        path: of the page.
+
+    Returns: the page.
+    """
     from ..runs import write
-    from .figures import written
 
     if len(runs) < 2:
         raise InputError(
-            f"compare: {len(runs)} run given: name at least two, separax report RUN RUN --out page.html"
+            f"compare: {len(runs)} run given: name at least two, separax report RUN RUN --out"
+            " page.html"
         )
     path = Path(path)
     return written(path, lambda: write(path, render(runs, path.parent).encode()))
 
 
 def render(runs: Runs, folder: Path) -> str:
-    solutions = [found[0] if isinstance(found, Ensemble) else found for found, _ in runs]
+    """The page as HTML, with links from its folder."""
+    solutions = [found.solutions[0] for found, _ in runs]
     records = [record for _, record in runs]
     names = labels(records)
     problems = list(
         dict.fromkeys(str(r.get("problem") or s.problem.name) for s, r in zip(solutions, records))
     )
-    title = f"{len(runs)} runs of {problems[0]}" if len(problems) == 1 else f"{len(runs)} runs"
-    equation = typeset(records[0].get("equation") or {}) if len(problems) == 1 else ""
-    losses = [Series(n, s.history.steps, s.history.total) for n, s in zip(names, solutions)]
-    errors = [Series(n, s.history.error_steps, s.history.errors) for n, s in zip(names, solutions)]
-    curves = chart(
-        errors, "step", "relative L2 error", log=True, title="Error of the best parameters so far"
-    )
-    curves += chart(losses, "step", "loss", log=True, title="Loss")
-    many = f'<p class="note">Lines repeat after {STYLES}.</p>' if len(runs) > STYLES else ""
-    same = (
-        "Losses of runs with different weights or points do not compare; errors do."
-        if len(problems) == 1
-        else ""
-    )
-    lead = f'<p class="lead">{escape(", ".join(problems))}</p>' if len(problems) > 1 else ""
-    body = (
-        f"<h1>{escape(title)}</h1>{lead}{equation}"
-        f'<h2>Runs</h2><div class="wide">{table(names, solutions, records, folder)}</div>'
-        f'<h2>Training</h2><p class="note">{same}</p><div class="charts">{curves}</div>{many}'
-    )
-    return document(title, body)
+    one = len(problems) == 1
+    title = f"{len(runs)} runs of {problems[0]}" if one else f"{len(runs)} runs"
+    histories = {name: s.history for name, s in zip(names, solutions)}
+    errors = {name: (h.error_steps, h.errors) for name, h in histories.items()}
+    losses = {name: (h.steps, h.total) for name, h in histories.items()}
+    above = "Error of the best parameters so far"
+    figures = drawn(curves(errors, "step", "relative L2 error", above, log=True), "errors")
+    figures += drawn(curves(losses, "step", "loss", "Loss", log=True), "losses")
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        typeset(records[0].get("equation") or {})
+        if one
+        else f'<p class="lead">{escape(", ".join(problems))}</p>',
+        f'<h2>Runs</h2><div class="wide">{table(names, solutions, records, folder)}</div>',
+        "<h2>Training</h2>",
+        '<p class="note">Losses of runs with different weights or points do not compare; errors'
+        " do.</p>"
+        if one
+        else "",
+        f'<div class="charts">{figures}</div>',
+    ]
+    return document(title, "".join(body))
 
 
-def labels(records: Sequence[Mapping[str, Any]]) -> list[str]:
+def labels(records: Records) -> list[str]:
     """A short name for each run: its folder's, numbered where that is not enough."""
     names = [Path(str(r.get("run_dir") or f"run {i + 1}")).name for i, r in enumerate(records)]
     return [n if names.count(n) == 1 else f"{n} ({i + 1})" for i, n in enumerate(names)]
 
 
-def differing(
-    solutions: Sequence[Solution], records: Sequence[Mapping[str, Any]]
-) -> dict[str, list[str]]:
+def differing(solutions: Sequence[Solution], records: Records) -> dict[str, list[str]]:
     """The settings that are not the same in all runs, with every run's value."""
     each = [
-        {**{k: r.get(k) for k in SETTINGS}, **recipe_facts(s.recipe)}
-        for s, r in zip(solutions, records)
+        {k: r.get(k) for k in SETTINGS} | recipe_facts(s.recipe) for s, r in zip(solutions, records)
     ]
     keys = dict.fromkeys(key for one in each for key in one)
     rows = {key: ["–" if one.get(key) is None else str(one[key]) for one in each] for key in keys}
@@ -99,27 +96,23 @@ def differing(
 
 
 def table(
-    names: Sequence[str],
-    solutions: Sequence[Solution],
-    records: Sequence[Mapping[str, Any]],
-    folder: Path,
+    names: Sequence[str], solutions: Sequence[Solution], records: Records, folder: Path
 ) -> str:
+    """What differs between runs, and what came out of each; the best is marked."""
     settings = differing(solutions, records)
     results = [column for column in RESULTS if any(r.get(column[1]) is not None for r in records)]
-    head = "".join(
-        f"<th>{escape(str(h))}</th>" for h in ("run", *settings, *(label for label, *_ in results))
-    )
+    heads = ("run", *settings, *(label for label, *_ in results))
     best = {key: min(r[key] for r in records if r.get(key) is not None) for _, key, _ in results}
-    rows = []
+    rows = ["".join(f"<th>{escape(head)}</th>" for head in heads)]
     for i, (name, record) in enumerate(zip(names, records)):
         cells = [f"<td>{_linked(name, record, folder)}</td>"]
         cells += [f"<td>{escape(values[i])}</td>" for values in settings.values()]
-        for _, key, shown in results:
+        for _, key, form in results:
             value = record.get(key)
-            kind = " class=best" if value is not None and value == best[key] else ""
-            cells.append(f"<td{kind}>{'–' if value is None else escape(shown(value))}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<table class="runs"><tr>{head}</tr>{"".join(rows)}</table>'
+            kind = ' class="best"' if value is not None and value == best[key] else ""
+            cells.append(f"<td{kind}>{'–' if value is None else escape(form(value))}</td>")
+        rows.append("".join(cells))
+    return f'<table class="runs">{"".join(f"<tr>{row}</tr>" for row in rows)}</table>'
 
 
 def _linked(name: str, record: Mapping[str, Any], folder: Path) -> str:
@@ -127,4 +120,5 @@ def _linked(name: str, record: Mapping[str, Any], folder: Path) -> str:
     page = Path(str(record.get("run_dir") or "")) / "report.html"
     if not record.get("run_dir") or not page.is_file():
         return escape(name)
-    return f'<a href="{escape(Path(os.path.relpath(page, folder)).as_posix(), quote=True)}">{escape(name)}</a>'
+    address = Path(os.path.relpath(page, folder)).as_posix()
+    return f'<a href="{escape(address)}">{escape(name)}</a>'

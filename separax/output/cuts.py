@@ -1,7 +1,9 @@
-"""Where to cut a solution so that it can be looked at: one or two axes are shown, the others held."""
+"""Where to cut a solution so that it can be looked at: one or two axes are shown, the others
+held."""
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +15,16 @@ import numpy as np
 
 from ..core import InputError, in_float64, listed, nearest, shown
 from ..domain import TIME
+from ..solution import Outputs
+from ..solution import reference_on as reference_values
 
 if TYPE_CHECKING:
     from ..domain import Box
-    from ..equations import Problem
     from ..solution import Solution
 
 MOST_PICTURES = 12
-STRIP = 3  # a plane this many times longer than wide, or more, is not drawn to scale: nothing would be seen of it
-Kept = Mapping[
-    str, np.ndarray
-]  # a reference's pictures by `Picture.key`, where the reference itself is gone
+STRIP = 3  # a plane this many times longer than wide is not drawn to scale: nothing would be seen
+Kept = Mapping[str, np.ndarray]  # a reference by `Picture.key`, where its function is gone
 
 
 @dataclass(frozen=True)
@@ -36,69 +37,77 @@ class Cut:
 
 @dataclass(frozen=True)
 class Picture:
-    """A field on the shown axes, and the reference there, where it is known."""
+    """A field on the shown axes, and the reference there, where it is known.
 
-    field: str  # "" where it has no name: an operator applied to a field
+    Attributes:
+        field: its name; "" where it has none, as an operator applied to a field.
+        held: the values of the axes that are not shown.
+        axes: the coordinates of those that are.
+        values, reference: with a dimension for each axis shown, in their order.
+    """
+
+    field: str
     held: dict[str, float]
-    axes: dict[str, np.ndarray]  # coordinates of the shown axes
+    axes: dict[str, np.ndarray]
     values: np.ndarray
     reference: np.ndarray | None = None
 
     @property
     def difference(self) -> np.ndarray | None:
+        """The solution less the reference."""
         return None if self.reference is None else self.values - self.reference
 
     @property
     def where(self) -> str:
+        """The held axes in words."""
         return ", ".join(f"{axis} = {value:.3g}" for axis, value in self.held.items())
 
     @property
     def proportion(self) -> float | None:
         """Height over width, where the axes shown are a plane of space, which is drawn to scale."""
         width, height = (float(c[-1] - c[0]) for c in self.axes.values())
-        return (
-            height / width if TIME not in self.axes and 1 / STRIP < height / width < STRIP else None
-        )
+        ratio = height / width
+        return ratio if TIME not in self.axes and 1 / STRIP < ratio < STRIP else None
 
     @property
     def key(self) -> str:
         """What this picture is of."""
-        return "|".join(
-            [
-                self.field,
-                *(f"{a}={v:.9g}" for a, v in self.held.items()),
-                *(f"{a}:{len(c)}" for a, c in self.axes.items()),
-            ]
-        )
+        held = [f"{a}={v:.9g}" for a, v in self.held.items()]
+        return "|".join([self.field, *held, *(f"{a}:{len(c)}" for a, c in self.axes.items())])
 
 
 def part(box: Box, axis: str, fraction: float) -> float:
+    """The coordinate at a fraction of an axis."""
     low, high = box[axis]
     return low + fraction * (high - low)
 
 
 def shown_axes(box: Box, held: Iterable[str] = ()) -> tuple[str, ...]:
-    """Two axes to look at among those that are not held: the last two of space, or time and space."""
+    """Two axes to look at among those that are not held: the last two of space, or time and
+    space."""
     free = [a for a in box.axes if a not in set(held)]
     space = [a for a in free if a in box.space]
     return tuple(space[-2:]) if len(space) >= 2 else tuple(free[-2:])
 
 
 def default_held(box: Box, shown: Sequence[str]) -> Cut:
-    """Time at its start, middle and end, or the first hidden axis at three places; the rest at one. Places in space are
-    uneven parts of an axis, since even ones are often where a manufactured solution is zero."""
+    """Time at its start, middle and end, or the first hidden axis at three places; the rest at one.
+
+    Places in space are uneven parts of an axis, since even ones are often where a manufactured
+    solution is zero.
+    """
     hidden = [a for a in box.axes if a not in shown]
     if not hidden:
         return Cut(tuple(shown), [{}])
-    moved = "t" if "t" in hidden else hidden[0]
+    moved = TIME if TIME in hidden else hidden[0]
     rest = {a: part(box, a, 0.82) for a in hidden}
-    fractions = (0.0, 0.5, 1.0) if moved == "t" else (0.17, 0.45, 0.82)
+    fractions = (0.0, 0.5, 1.0) if moved == TIME else (0.17, 0.45, 0.82)
     return Cut(tuple(shown), [rest | {moved: part(box, moved, f)} for f in fractions])
 
 
 def chosen(box: Box, x: Any, y: Any, at: Mapping[str, Any] | None, held: Mapping[str, Any]) -> Cut:
-    """A cut from what a person wrote: `x="x", y="y", t=0.5`. A word after x or y names the axis to show there; numbers hold
-    the axis of that name, and several numbers make several pictures."""
+    """A cut from what a person wrote: `x="x", y="y", t=0.5`. A word after x or y names the axis to
+    show there; numbers hold the axis of that name, and several numbers make several pictures."""
     values = dict(at or {}) | dict(held)
     names: dict[str, str] = {}
     for role, given in {"x": x, "y": y}.items():
@@ -108,11 +117,13 @@ def chosen(box: Box, x: Any, y: Any, at: Mapping[str, Any] | None, held: Mapping
             values[role] = given
     if "y" in names and "x" not in names:
         raise InputError(
-            f"plot: y={names['y']!r} names the upward axis alone: name the other too, x={_other(box, names['y'])!r}"
+            f"plot: y={names['y']!r} names the upward axis alone: name the other too,"
+            f" x={_other(box, names['y'])!r}"
         )
     if len(set(names.values())) < len(names):
         raise InputError(
-            f"plot: {names['x']!r} is shown twice: write x and y differently, y={_other(box, names['x'])!r}"
+            f"plot: {names['x']!r} is shown twice: write x and y differently,"
+            f" y={_other(box, names['x'])!r}"
         )
     for axis in values:
         box.check_axis(axis, "plot")
@@ -120,14 +131,15 @@ def chosen(box: Box, x: Any, y: Any, at: Mapping[str, Any] | None, held: Mapping
             raise InputError(
                 f"plot: {axis} is shown and held at {values[axis]!r}: leave one of the two out"
             )
-    shown = tuple(names.values()) or shown_axes(box, values)
-    if not shown:
+    axes = tuple(names.values()) or shown_axes(box, values)
+    if not axes:
         raise InputError(
-            f"plot: every axis is held: leave one of {listed(box.axes)} free, or call the solution itself"
+            f"plot: every axis is held: leave one of {listed(box.axes)} free, or call the solution"
+            " itself"
         )
     if not values and not names:
-        return default_held(box, shown)
-    return Cut(shown, _combined(box, shown, {a: _numbers(box, a, v) for a, v in values.items()}))
+        return default_held(box, axes)
+    return Cut(axes, _combined(box, axes, {a: _numbers(box, a, v) for a, v in values.items()}))
 
 
 def _other(box: Box, axis: str) -> str:
@@ -135,15 +147,13 @@ def _other(box: Box, axis: str) -> str:
 
 
 def _numbers(box: Box, axis: str, given: Any) -> list[float]:
-    several = (
-        given if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
-    )
-    found = list(np.ravel(np.asarray(list(several), dtype=object)))
-    if not found or not all(
-        isinstance(v, numbers.Real) or (np.ndim(v) == 0 and hasattr(v, "dtype")) for v in found
-    ):
+    several = isinstance(given, Iterable) and not isinstance(given, (str, bytes))
+    found = np.ravel(np.asarray(list(given) if several else [given], dtype=object))
+    real = [isinstance(v, numbers.Real) or (np.ndim(v) == 0 and hasattr(v, "dtype")) for v in found]
+    if not real or not all(real):
         raise InputError(
-            f"plot: {axis} must be a number or several, got {shown(given)}: write {axis}={part(box, axis, 0.5):g}"
+            f"plot: {axis} must be a number or several, got {shown(given)}: write"
+            f" {axis}={part(box, axis, 0.5):g}"
         )
     for value in found:
         box.check_inside(axis, float(value), "plot")
@@ -156,64 +166,78 @@ def _combined(
     several = [a for a, v in values.items() if len(v) > 1]
     if len(several) > 1:
         raise InputError(
-            f"plot: several values of both {several[0]} and {several[1]}: give several of one axis only"
+            f"plot: several values of both {several[0]} and {several[1]}: give several of one axis"
+            " only"
         )
     number = max((len(v) for v in values.values()), default=1)
     if number > MOST_PICTURES:
         raise InputError(
-            f"plot: {number} values of {several[0]}: at most {MOST_PICTURES} fit in a figure; see solution.animate"
+            f"plot: {number} values of {several[0]}: at most {MOST_PICTURES} fit in a figure; see"
+            " solution.animate"
         )
     hidden = [a for a in box.axes if a not in shown]
-    start = {a: part(box, a, 0.0 if a == "t" else 0.82) for a in hidden}
+    start = {a: part(box, a, 0.0 if a == TIME else 0.82) for a in hidden}
     return [start | {a: v[min(i, len(v) - 1)] for a, v in values.items()} for i in range(number)]
 
 
-# --- pictures ---------------------------------------------------------------------------------------------------------
+# --- pictures ------------------------------------------------------------------------------------
 
 
 def field_name(view: Solution, field: str | None) -> str:
-    """The field to look at: the one asked for, or the first whose truth is known."""
-    names = outputs(view)
+    """The field to look at: the one asked for, or the first whose reference is known."""
     if field is None:
         reference = view.problem.reference
-        known = reference if isinstance(reference, Mapping) else names
-        return next((name for name in names if name in known), names[0])
-    if field not in names:
+        known = reference if isinstance(reference, Mapping) else view.names
+        return next((name for name in view.names if name in known), view.names[0])
+    if field not in view.names:
         raise InputError(
-            f"plot: there is no field {field!r}; the fields are {listed(names)}.{nearest(field, names)}"
+            f"plot: there is no field {field!r}; the fields are"
+            f" {listed(view.names)}.{nearest(field, view.names)}"
         )
     return field
 
 
-def outputs(view: Solution) -> tuple[str, ...]:
-    """What a solution, or an operator applied to one, gives by name; the only thing an operator gives has none."""
-    return view.names
-
-
-def values_on(view: Solution, field: str, coordinates: Mapping[str, Any]) -> np.ndarray:
-    found = view(**coordinates)
-    return np.asarray(found[field] if isinstance(found, dict) else found)
-
-
 def has_reference(view: Solution, field: str) -> bool:
-    """Whether the truth about a field is known. What is derived from a solution has none."""
-    from ..solution import Outputs
-
+    """Whether the reference of a field is known. What is derived from a solution has none."""
     reference = view.problem.reference
     if not isinstance(view.operator, Outputs) or reference is None:
         return False
     return not isinstance(reference, Mapping) or field in reference
 
 
-def reference_on(view: Solution, field: str, coordinates: Mapping[str, Any]) -> np.ndarray | None:
-    from ..solution import reference_on as values
+def values_on(
+    view: Solution, field: str, coordinates: Mapping[str, Any], order: Sequence[str]
+) -> np.ndarray:
+    """The values of a field on a lattice.
 
+    Arguments:
+        view: a solution, or an operator of one.
+        field: its name.
+        coordinates: arrays by axis; numbers where an axis is held.
+        order: the axes that are dimensions of the result.
+    """
+    found = view(**coordinates)
+    return _turned(view, np.asarray(found[field] if isinstance(found, dict) else found), order)
+
+
+def _reference_on(
+    view: Solution, field: str, coordinates: Mapping[str, Any], order: Sequence[str]
+) -> np.ndarray | None:
     lattice, dropped = view.lattice((), coordinates)
     with in_float64():
-        # where the solution is evaluated, to the last digit, but in double precision: the difference is the solution's error
+        # where the solution is evaluated, to the last digit, but in double precision: the
+        # difference is the solution's error
         place = jax.tree.map(lambda c: jnp.asarray(c, view.dtype).astype(jnp.float64), lattice)
-        found = values(view.problem, None, place)
-        return np.squeeze(np.asarray(found[field]), dropped) if field in found else None
+        found = reference_values(view.problem, None, place)
+        if field not in found:
+            return None
+        return _turned(view, np.squeeze(np.asarray(found[field]), dropped), order)
+
+
+def _turned(view: Solution, values: np.ndarray, order: Sequence[str]) -> np.ndarray:
+    """Values whose dimensions are in the order of the box, in another order."""
+    as_they_are = sorted(order, key=view.problem.box.index)
+    return np.transpose(values, [as_they_are.index(axis) for axis in order])
 
 
 def pictures(
@@ -224,29 +248,27 @@ def pictures(
     reference: bool = True,
     kept: Kept | None = None,
 ) -> list[Picture]:
-    """The field on every cut, with the reference's where it is known or was kept."""
+    """A field on every cut.
+
+    Arguments:
+        view: a solution, or an operator of one.
+        field: its name.
+        cut: the axes shown, and the values of the others.
+        points: along each axis shown.
+        reference: whether the reference is wanted, where it is known.
+        kept: where else it may be known from.
+    """
     known = reference and has_reference(view, field)
     axes = {a: np.linspace(*view.problem.box[a], points) for a in cut.shown}
     found = []
     for held in cut.held:
-        picture = Picture(
-            field,
-            held,
-            axes,
-            _upright(view.problem, cut.shown, values_on(view, field, {**held, **axes})),
-        )
+        where = {**held, **axes}
+        picture = Picture(field, held, axes, values_on(view, field, where, cut.shown))
         true = (kept or {}).get(picture.key) if reference else None
         if known:
-            true = reference_on(view, field, {**held, **axes})
-            true = None if true is None else _upright(view.problem, cut.shown, true)
-        found.append(Picture(field, held, axes, picture.values, true))
+            true = _reference_on(view, field, where, cut.shown)
+        found.append(dataclasses.replace(picture, reference=true))
     return found
-
-
-def _upright(problem: Problem, shown: Sequence[str], values: np.ndarray) -> np.ndarray:
-    """The first shown axis first, whatever the order of the box."""
-    order = sorted(shown, key=problem.box.axes.index)
-    return values if len(shown) < 2 or order == list(shown) else values.T
 
 
 def limits(found: Sequence[np.ndarray]) -> tuple[float, float]:
@@ -259,7 +281,5 @@ def limits(found: Sequence[np.ndarray]) -> tuple[float, float]:
 
 def largest(found: Sequence[np.ndarray]) -> float:
     """The scale of differences: symmetric, so that zero is in the middle."""
-    return (
-        max((float(np.nanmax(np.abs(v))) for v in found if np.isfinite(v).any()), default=0.0)
-        or 1.0
-    )
+    finite = [np.abs(v[np.isfinite(v)]) for v in found]
+    return max((float(v.max()) for v in finite if v.size), default=0.0) or 1.0

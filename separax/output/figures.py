@@ -1,24 +1,28 @@
-"""Figures of a solution, for papers and notebooks: slices beside the reference, lines, curves of training. One style."""
+"""Figures of a solution, for papers, notebooks and pages: slices beside the reference, lines,
+curves of training. One style."""
 
 from __future__ import annotations
 
 import io
+import itertools
 import os
+import re
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from ..core import InputError, listed, whole
 from .cuts import (
     Picture,
     chosen,
-    default_held,
     field_name,
     has_reference,
     largest,
     limits,
     pictures,
-    shown_axes,
 )
 
 if TYPE_CHECKING:
@@ -30,10 +34,13 @@ if TYPE_CHECKING:
 # colours that stay apart without colour vision and in print (Okabe and Ito)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("-", "--", "-.", ":")  # lines also stay apart without any colour
-VALUES, DIFFERENCES = (
-    "viridis",
-    "coolwarm",
-)  # perceptually uniform; the second has its lightest colour at zero
+# perceptually uniform; the second has its lightest colour at zero
+VALUES, DIFFERENCES = "viridis", "coolwarm"
+FRAME, GRID = "#59636e", "#d8dce2"
+# what the style sheet of a page calls these colours, in its light and its dark form
+ON_A_PAGE = {FRAME: "var(--faint)", GRID: "var(--line)"} | {
+    colour.lower(): f"var(--s{i})" for i, colour in enumerate(COLOURS)
+}
 STYLE: dict[Any, Any] = {
     "figure.dpi": 110,
     "savefig.dpi": 110,
@@ -41,8 +48,9 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.grid": False,
-    "legend.frameon": False,
+    "axes.edgecolor": FRAME,
+    "xtick.color": FRAME,
+    "ytick.color": FRAME,
     "image.cmap": VALUES,
     "mathtext.fontset": "cm",
     "svg.fonttype": "none",  # words in an SVG stay words
@@ -50,10 +58,20 @@ STYLE: dict[Any, Any] = {
 }
 ENDINGS = (".png", ".svg", ".pdf")
 PRINTED = 300  # dots per inch of a saved PNG
+MOST_POINTS = 400  # of one curve: more than the pixels it is drawn on
+
+Curve = tuple[np.ndarray, np.ndarray]
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Figure, Any]:
-    """A figure that belongs to no window, so that it can be made anywhere."""
+    """A figure that belongs to no window, so that it can be made anywhere.
+
+    Arguments:
+        width, height: in inches.
+        rows, columns: of its panels.
+
+    Returns: the figure, and its axes as an array (rows, columns).
+    """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -65,7 +83,31 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> 
 
 
 def png(figure: Figure, **options: Any) -> bytes:
+    """A figure as a PNG. The options are those of matplotlib's `savefig`."""
     return _saved(figure, "png", **options)
+
+
+def svg(figure: Figure, name: str) -> str:
+    """A figure as an element of a page, in the page's own font and colours.
+
+    Arguments:
+        figure: in colours of this module.
+        name: what it shows, for those who cannot see it.
+    """
+    text = _saved(figure, "svg", transparent=True).decode()
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)
+    text = re.sub(r' font-family: [^;"]*;?| transform="rotate\(-0 [^"]*"', "", text)
+    text = re.sub(r'(<g) id="[^"]*"| style="image-rendering[^"]*"', r"\1", text)
+    # marks where they are used: a page refers to nothing, not even to itself
+    marks = dict(re.findall(r'<path id="(\w+)" d="([^"]*)"', text))
+    use = r'<use xlink:href="#(\w+)" x="([^"]*)" y="([^"]*)"'
+    text = re.sub(
+        use, lambda m: f'<path d="{marks[m[1]]}" transform="translate({m[2]} {m[3]})"', text
+    )
+    text = re.sub(r"#[0-9a-f]{6}(?=[;\"])", lambda c: ON_A_PAGE.get(c[0], c[0]), text)
+    box = re.search(r'viewBox="[^"]*"', text)
+    inside = text[text.index(">", text.index("<svg")) + 1 :]
+    return f'<svg role="img" aria-label="{escape(name)}" {box[0] if box else ""}>{inside}'
 
 
 def _saved(figure: Figure, kind: str, **options: Any) -> bytes:
@@ -89,107 +131,129 @@ def plot(
     at: Mapping[str, Any] | None = None,
     **held: Any,
 ) -> Figure:
-    """`plot(solution, x="x", y="y", t=0.5)`; see `Solution.plot`."""
-    if not held and not at and x is None and y is None:
-        cut = default_held(view.problem.box, shown_axes(view.problem.box))
-    else:
-        cut = chosen(view.problem.box, x, y, at, held)
+    """A figure of a slice or a line, `plot(solution, x="x", y="y", t=0.5)`: see `Solution.plot`."""
+    cut = chosen(view.problem.box, x, y, at, held)
     name = field_name(view, field)
     if reference and not has_reference(view, name):
         raise InputError(
-            f"plot: no reference of {name} is known: leave reference=True out, or give Problem(…, reference=exact)"
+            f"plot: no reference of {name} is known: leave reference=True out, or give"
+            " Problem(…, reference=exact)"
         )
     points = whole("points", (256 if len(cut.shown) == 2 else 512) if points is None else points, 2)
     found = pictures(view, name, cut, points, reference)
     return lines(found) if len(cut.shown) == 1 else panels(found)
 
 
-def slices(solution: Solution, field: str | None = None, points: int = 128) -> Figure:
-    """Two-dimensional slices of a field: the solution, and beside it the reference and the difference where there is one.
-    All slices share one colour scale, all differences another."""
-    name = field_name(solution, field)
-    return plot(solution, field=name, points=points, reference=has_reference(solution, name))
+# --- pictures ------------------------------------------------------------------------------------
+
+
+class Scale(NamedTuple):
+    """The meaning of colours: a colour map, and the values of its two ends."""
+
+    label: str
+    colours: str
+    low: float
+    high: float
+
+
+class Panel(NamedTuple):
+    """Values on the axes of a picture, in the colours of a scale."""
+
+    title: str
+    picture: Picture
+    values: Any
+    scale: Scale
+
+    def draw(self, axes: Any) -> Any:
+        """Draws the values as an image, which is returned; the first axis to the right."""
+        (across, xs), (up, ys) = self.picture.axes.items()
+        axes.set(title=self.title, xlabel=across, ylabel=up)
+        # whatever its size: the layout is made for the numbers before it is drawn to scale
+        axes.locator_params(nbins=5)
+        return axes.imshow(
+            self.values.T,
+            origin="lower",
+            aspect="auto" if self.picture.proportion is None else "equal",
+            extent=(xs[0], xs[-1], ys[0], ys[-1]),
+            cmap=self.scale.colours,
+            vmin=self.scale.low,
+            vmax=self.scale.high,
+            interpolation="none",
+        )
+
+
+def panels_of(found: Sequence[Picture]) -> list[list[Panel]]:
+    """A row for each picture: the solution, and the reference and the difference where there are
+    any. All values share one scale, all differences another."""
+    several, known = len({p.field for p in found}) > 1, found[0].reference is not None
+    values = [v for p in found for v in (p.values, p.reference) if v is not None]
+    scale = Scale("" if several else found[0].field, VALUES, *limits(values))
+    most = largest([p.difference for p in found if p.difference is not None])
+    off = Scale("difference", DIFFERENCES, -most, most)
+    if not known:
+        return [[Panel(p.where, p, p.values, scale)] for p in found]
+    rows = []
+    for p in found:
+        columns = (("solution", p.values), ("reference", p.reference), ("difference", p.difference))
+        name, where = f"{p.field}: " if several else "", f" at {p.where}" if p.where else ""
+        rows.append(
+            [
+                Panel(name + title + where, p, v, off if title == "difference" else scale)
+                for title, v in columns
+            ]
+        )
+    return rows
 
 
 def panels(found: Sequence[Picture]) -> Figure:
-    """Two-dimensional pictures: in a row, or a row for each with the reference and the difference beside it."""
-    if all(p.reference is None for p in found):
-        columns = min(len(found), 3)
-        rows = -(-len(found) // columns)
-        figure, grid = new_figure(
-            3.3 * columns + 1.0, _height(2.6, 2.8, found) * rows, rows, columns
-        )
-        scale = limits([p.values for p in found])
-        images = [
-            _image(panel, p, p.values, *scale, VALUES, p.where)
-            for panel, p in zip(grid.ravel(), found)
-        ]
-        for panel in grid.ravel()[len(found) :]:
-            panel.set_axis_off()
+    """Two-dimensional pictures in rows of three, or each with its reference and the difference."""
+    rows = panels_of(found)
+    flat = list(itertools.chain(*rows))
+    columns = min(len(flat), 3)
+    count = -(-len(flat) // columns)
+    figure, grid = new_figure(3.3 * columns + 1.4, _height(2.5, found) * count, count, columns)
+    drawn = [(panel.scale, axes, panel.draw(axes)) for panel, axes in zip(flat, grid.ravel())]
+    for axes in grid.ravel()[len(flat) :]:
+        axes.set_axis_off()
+    scales = dict.fromkeys(scale for scale, *_ in drawn)
+    for scale in scales:
+        on = [axes for own, axes, _ in drawn if own == scale]
+        image = next(image for own, _, image in drawn if own == scale)
+        left = len(scales) > 1 and scale.colours == VALUES
+        form = "%.2g" if scale.colours == DIFFERENCES else None
+        where: Any = "left" if left else "right"
         figure.colorbar(
-            images[0], ax=list(grid.ravel()), shrink=0.9, label=found[0].field, aspect=25
+            image, ax=on, label=scale.label, shrink=0.8, aspect=25, location=where, format=form
         )
-        return figure
-    figure, grid = new_figure(3.3 * 3 + 1.6, _height(2.3, 2.7, found) * len(found), len(found), 3)
-    scale = limits([v for p in found for v in (p.values, p.reference) if v is not None])
-    most = largest([p.difference for p in found if p.difference is not None])
-    images = {}
-    several = len({p.field for p in found}) > 1
-    for row, picture in zip(grid, found):
-        where = f" at {picture.where}" if picture.where else ""
-        columns = {
-            "solution": picture.values,
-            "reference": picture.reference,
-            "difference": picture.difference,
-        }
-        for panel, (title, values) in zip(row, columns.items()):
-            chosen = (-most, most, DIFFERENCES) if title == "difference" else (*scale, VALUES)
-            images[title] = _image(
-                panel,
-                picture,
-                values,
-                *chosen,
-                (f"{picture.field}: " if several else "") + title + where,
-            )
-    figure.colorbar(
-        images["difference"], ax=list(grid[:, -1]), format="%.2g", shrink=0.8, aspect=25
-    )
-    figure.colorbar(
-        images["solution"],
-        ax=list(grid[:, :2].ravel()),
-        shrink=0.8,
-        location="left",
-        label="" if several else found[0].field,
-        aspect=25,
-    )
     return figure
 
 
-def _height(width: float, usual: float, found: Sequence[Picture]) -> float:
-    """Of a row of pictures, whose panels are so wide: with room for words where they are drawn to scale, or as usual."""
+def single(panel: Panel) -> Figure:
+    """A panel by itself."""
+    figure, ((axes,),) = new_figure(4.2, _height(3.4, [panel.picture]))
+    panel.draw(axes)
+    return figure
+
+
+def colour_bar(scale: Scale) -> Figure:
+    """A scale by itself."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    figure, ((axes,),) = new_figure(4.2, 0.62)
+    image = ScalarMappable(Normalize(scale.low, scale.high), scale.colours)
+    figure.colorbar(image, cax=axes, orientation="horizontal", label=scale.label)
+    return figure
+
+
+def _height(width: float, found: Sequence[Picture]) -> float:
+    """The height of a row of pictures, of panels of such a width: with room for words where they
+    are drawn to scale, as usual elsewhere."""
     to_scale = [p.proportion for p in found if p.proportion is not None]
-    return width * max(to_scale) + 0.9 if len(to_scale) == len(found) else usual
+    return width * max(to_scale) + 0.9 if len(to_scale) == len(found) else 1.1 * width
 
 
-def _image(
-    panel: Any, picture: Picture, values: Any, low: float, high: float, colours: str, title: str
-) -> Any:
-    (across, xs), (up, ys) = picture.axes.items()  # x to the right, as on paper
-    extent = (xs[0], xs[-1], ys[0], ys[-1])
-    panel.set(title=title, xlabel=across, ylabel=up)
-    panel.locator_params(
-        nbins=5
-    )  # whatever its size: the layout is made for the numbers before a panel is drawn to scale
-    return panel.imshow(
-        values.T,
-        origin="lower",
-        aspect="auto" if picture.proportion is None else "equal",
-        extent=extent,
-        cmap=colours,
-        vmin=low,
-        vmax=high,
-        interpolation="nearest",
-    )
+# --- lines ---------------------------------------------------------------------------------------
 
 
 def lines(found: Sequence[Picture]) -> Figure:
@@ -208,13 +272,88 @@ def lines(found: Sequence[Picture]) -> Figure:
         panel.legend(frameon=False)
     panel.set(xlabel=axis, ylabel=found[0].field)
     panel.margins(x=0)
-    panel.grid(alpha=0.25)
+    panel.grid(color=GRID)
     return figure
 
 
+def curves(
+    named: Mapping[str, Curve],
+    across: str,
+    up: str,
+    title: str = "",
+    log: bool = False,
+    width: float = 5.2,
+) -> Figure | None:
+    """Curves in one frame, with a legend below them.
+
+    Arguments:
+        named: coordinates and values by name.
+        across, up: the names of the axes.
+        title: above them.
+        log: whether the axis upwards is logarithmic.
+        width: in inches.
+
+    Returns: the figure; None where there is no point to draw.
+    """
+    thin = [(i, name, *_thinned(*curve, log)) for i, (name, curve) in enumerate(named.items())]
+    drawn = [(i, name, x, y) for i, name, x, y in thin if len(x)]
+    if not drawn:
+        return None
+    figure, ((panel,),) = new_figure(width, 3.4)
+    for i, name, x, y in drawn:
+        panel.plot(x, y, MARKS[i % 4], color=COLOURS[i % len(COLOURS)], lw=1.4, label=name)
+    panel.set(xlabel=across, ylabel=up, yscale="log" if log else "linear")
+    low, high = min(y.min() for *_, y in drawn), max(y.max() for *_, y in drawn)
+    if log and high < 10 * low:  # a frame of at least a decade
+        panel.set_ylim(low / 3, high * 3)
+    panel.set_title(title, loc="left")
+    panel.margins(x=0)
+    panel.locator_params(axis="x", integer=across == "step", nbins=6)
+    panel.grid(color=GRID)
+    if len(named) > 1:
+        longest = 5 + max(len(name) for name in named)
+        columns = max(1, min(len(drawn), int(15 * width) // longest))
+        figure.legend(loc="outside lower left", ncols=columns, frameon=False)
+    return figure
+
+
+def _thinned(x: np.ndarray, y: np.ndarray, log: bool) -> Curve:
+    """The finite part of a curve, in at most MOST_POINTS points: the lowest and the highest of each
+    stretch, so that neither peaks nor dips are lost."""
+    x, y = np.asarray(x), np.asarray(y, float)
+    known = np.isfinite(y) & ((y > 0) if log else True)
+    x, y = x[known], y[known]
+    if len(x) <= MOST_POINTS:
+        return x, y
+    stretches = np.array_split(np.arange(len(x)), MOST_POINTS // 2)
+    ends = {s[find(y[s])] for s in stretches for find in (np.argmin, np.argmax)}
+    return x[sorted(ends)], y[sorted(ends)]
+
+
+def against_rank(rows: Sequence[Row], name: str) -> Figure:
+    """The error of the best sum of products against their number."""
+    figure, ((panel,),) = new_figure(5.6, 3.6)
+    ranks, errors = [row.rank for row in rows], [row.relative_l2 for row in rows]
+    panel.loglog(ranks, errors, "o-", color=COLOURS[0], base=2)
+    panel.set_yscale("log")
+    panel.set_xticks(ranks, [str(rank) for rank in ranks])
+    panel.minorticks_off()
+    panel.grid(color=GRID)
+    panel.set(title=name, xlabel="rank", ylabel="relative L2 error of the best fit")
+    return figure
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
 def save_figure(solution: Solution, path: str | os.PathLike[str], **options: Any) -> Path:
-    """A figure of a solution in a file: `save_figure(solution, "u.svg", x="x", y="y", t=0.5)`; the options are `plot`'s. The
-    file's ending says what it is."""
+    """A figure of a solution in a file: `save_figure(solution, "u.svg", x="x", y="y", t=0.5)`.
+
+    Arguments:
+        solution: what is shown.
+        path: of the file, whose ending says what it is.
+        options: those of `plot`.
+    """
     from ..runs import write
 
     path = Path(path)
@@ -229,7 +368,8 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     ending = path.suffix.lower()
     if ending not in known:
         raise InputError(
-            f"{path.name}: a figure's name ends in one of {listed(known)}: write e.g. {path.stem}{known[0]}"
+            f"{path.name}: a figure's name ends in one of {listed(known)}: write e.g."
+            f" {path.stem}{known[0]}"
         )
     return ending[1:]
 
@@ -244,47 +384,3 @@ def written(path: Path, save: Any) -> Path:
             f"{path}: cannot write there ({error.strerror or error}): choose another folder"
         ) from error
     return path
-
-
-def against_rank(rows: Sequence[Row], name: str) -> Figure:
-    """The error of the best sum of products against their number."""
-    figure, ((panel,),) = new_figure(5.6, 3.6)
-    panel.loglog(
-        [row.rank for row in rows],
-        [row.relative_l2 for row in rows],
-        "o-",
-        color=COLOURS[0],
-        base=2,
-    )
-    panel.set_yscale("log")
-    panel.set_xticks([row.rank for row in rows], [str(row.rank) for row in rows])
-    panel.minorticks_off()
-    panel.grid(alpha=0.3)
-    panel.set(title=name, xlabel="rank", ylabel="relative L2 error of the best fit")
-    return figure
-
-
-def curves(solution: Solution) -> Figure:
-    """The loss, its terms, and the error against the step."""
-    history = solution.history
-    known = len(history.errors) > 0
-    figure, (panels,) = new_figure(5.2 * (1 + known), 3.4, 1, 1 + known)
-    if len(history.losses) > 1:
-        for i, (name, values) in enumerate(history.losses.items()):
-            panels[0].semilogy(
-                history.steps,
-                values,
-                MARKS[i % 4],
-                color=COLOURS[(i + 1) % len(COLOURS)],
-                lw=0.8,
-                label=name,
-            )
-    panels[0].semilogy(history.steps, history.total, color=COLOURS[0], lw=1.0, label="loss")
-    panels[0].set(xlabel="step", ylabel="loss")
-    panels[0].legend(frameon=False)
-    if known:
-        panels[1].semilogy(history.error_steps, history.errors, color=COLOURS[2])
-        panels[1].set(xlabel="step", ylabel="relative L2 error")
-    for panel in panels:
-        panel.locator_params(axis="x", integer=True)  # there are no half steps
-    return figure

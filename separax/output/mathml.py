@@ -6,8 +6,8 @@ import re
 from html import escape
 
 LETTERS = (
-    "alpha α beta β gamma γ delta δ epsilon ε zeta ζ eta η theta θ kappa κ lambda λ lam λ mu μ nu ν xi ξ pi π rho ρ sigma σ tau τ"
-    " phi φ chi χ psi ψ omega ω"
+    "alpha α beta β gamma γ delta δ epsilon ε zeta ζ eta η theta θ kappa κ lambda λ lam λ mu μ"
+    " nu ν xi ξ pi π rho ρ sigma σ tau τ phi φ chi χ psi ψ omega ω"
 ).split()
 GREEK: dict[str, str] = dict(zip(LETTERS[::2], LETTERS[1::2]))
 POWERS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
@@ -24,8 +24,13 @@ TOKEN = re.compile(
 
 
 def mathml(formula: str, display: str = "block") -> str:
-    """A formula as a MathML element, on a line of its own ("block") or among words ("inline"). Subscripts follow `_` (`u_xx`, `u_{theta theta}`), powers
-    are raised digits or follow `^`; everything is escaped."""
+    """A formula as a MathML element.
+
+    Arguments:
+        formula: subscripts follow `_` (`u_xx`, `u_{theta theta}`), powers are raised digits or
+            follow `^`; everything is escaped.
+        display: on a line of its own ("block") or among words ("inline").
+    """
     atoms: list[list[str]] = []  # each an element with what is below and above it
     before = "sign"
     for found in TOKEN.finditer(formula):
@@ -36,15 +41,14 @@ def mathml(formula: str, display: str = "block") -> str:
             continue
         before = kind
         if kind in ("below", "above") and atoms:
-            place = 1 if kind == "below" else 2
-            atoms[-1][place] += (
-                _below(text[1:])
-                if kind == "below"
-                else f"<mn>{escape(text.strip('^').translate(POWERS))}</mn>"
-            )
+            if kind == "below":
+                atoms[-1][1] += _below(text[1:])
+            else:
+                atoms[-1][2] += f"<mn>{escape(text.strip('^').translate(POWERS))}</mn>"
         else:
             atoms.append([_atom(kind, text), "", ""])
-    return f'<math display="{display}"><mrow>{"".join(_scripted(*atom) for atom in atoms)}</mrow></math>'
+    inside = "".join(_scripted(*atom) for atom in atoms)
+    return f'<math display="{display}"><mrow>{inside}</mrow></math>'
 
 
 def _atom(kind: str, text: str) -> str:
@@ -63,17 +67,14 @@ def _number(text: str) -> str:
     if "e" not in text:
         return f"<mn>{text}</mn>"
     mantissa, exponent = text.split("e")
-    return f"<mn>{mantissa}</mn><mo>·</mo><msup><mn>10</mn><mn>{int(exponent)}</mn></msup>".replace(
-        "<mn>-", "<mn>−"
-    )
+    power = str(int(exponent)).replace("-", "−")
+    return f"<mn>{mantissa}</mn><mo>·</mo><msup><mn>10</mn><mn>{power}</mn></msup>"
 
 
 def _below(text: str) -> str:
     words = text.strip("{}").split()
-    if (
-        len(words) == 1 and words[0] not in GREEK and not words[0].isdigit()
-    ):  # u_xx: one letter per axis
-        words = list(words[0])
+    if len(words) == 1 and words[0] not in GREEK and not words[0].isdigit():
+        words = list(words[0])  # u_xx: one letter per axis
     return "".join(f"<mi>{escape(GREEK.get(word, word))}</mi>" for word in words)
 
 

@@ -65,5 +65,6 @@ def of_solution(solution: Solution) -> str:
     facts += [f"{k} = {v:.5g}" for k, v in solution.unknowns.items()]
     return (
         f"<b>{escape(solution.problem.name)}</b>: {escape(', '.join(facts))}<br>"
-        f'<img alt="slices of {escape(name, quote=True)}" style="max-width:100%" src="data:image/png;base64,{picture}">'
+        f'<img alt="slices of {escape(name)}" style="max-width:100%"'
+        f' src="data:image/png;base64,{picture}">'
     )

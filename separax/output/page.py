@@ -1,7 +1,9 @@
-"""`report.html`: one self-contained page with a run's equation, error, curves, slices and factors, and a viewer of its solution."""
+"""`report.html`: one self-contained page with a run's equation, error, slices, curves and factors,
+and a viewer of its solution."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping
 from html import escape
@@ -15,19 +17,8 @@ from ..equations import equation
 from ..networks import SPECTRAL, SeparableNetwork
 from ..recipe import Recipe
 from ..solution import Ensemble, Solution
-from .charts import NARROW, Series, chart, colour_bar, legend, number, panel
-from .cuts import (
-    Kept,
-    Picture,
-    default_held,
-    has_reference,
-    largest,
-    limits,
-    outputs,
-    pictures,
-    shown_axes,
-)
-from .figures import DIFFERENCES, VALUES, curves, lines, panels, png
+from .cuts import Kept, Picture, default_held, has_reference, pictures, shown_axes
+from .figures import DIFFERENCES, VALUES, colour_bar, curves, lines, panels_of, single, svg
 from .mathml import mathml
 from .viewer.data import largest_products, payload
 
@@ -40,20 +31,12 @@ KEPT = "reference.npz"  # the reference on the slices, for when its function is 
 # no page asks the network for anything, whatever the text in it
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 # of a record, what the page shows elsewhere, and what only files are checked with
-HIDDEN = (
-    "versions",
-    "advice",
-    "relative_l2_each",
-    "relative_l2_windows",
-    "equation",
-    "files",
-    "run",
-    "sha256",
-)
+HIDDEN = "versions advice relative_l2_each relative_l2_windows equation files run sha256".split()
 HIDDEN_LAYERS = ("width", "activation", "steepness")  # say nothing where there are none
 
 
 def asset(name: str) -> str:
+    """A style sheet or a script of this package."""
     return resources.files("separax.output").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -61,40 +44,40 @@ def document(title: str, body: str, *styles: str) -> str:
     """A whole page. `title` is plain text, `body` is HTML."""
     style = "".join(asset(name) for name in ("page.css", *styles))
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><title>{escape(title)}</title>'
-        f'<link rel="icon" href="data:,"><style>{style}</style></head>\n<body>\n{body}\n</body></html>\n'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{style}</style>'
+        f"</head>\n<body>\n{body}\n</body></html>\n"
     )
 
 
 def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, Any]) -> Path:
-    """Writes the page of a run and its figures; returns the page."""
+    """Writes the page of a run.
+
+    Arguments:
+        found: its solution; of several seeds, the first is shown.
+        folder: of the run.
+        result: its record.
+
+    Returns: the page.
+    """
     from ..runs import npz, write
 
-    solution = found[0] if isinstance(found, Ensemble) else found
-    kept = read_kept(folder / KEPT)
-    pictures = slices_of(solution, kept)
-    write(folder / "solution.png", png(_figure(pictures[0])))
-    write(folder / "training.png", png(curves(solution)))
+    solution = found.solutions[0]
+    pictures = slices_of(solution, read_kept(folder / KEPT))
     if known := {p.key: p.reference for each in pictures for p in each if p.reference is not None}:
         about = {"kind": "reference", "run": result.get("run"), "pictures": list(known)}
-        write(
-            folder / KEPT,
-            npz(
-                about, {str(i): values for i, values in enumerate(known.values())}, compressed=True
-            ),
-        )
+        arrays = {str(i): values for i, values in enumerate(known.values())}
+        write(folder / KEPT, npz(about, arrays, compressed=True))
     page = folder / "report.html"
     write(page, render(solution, result, pictures).encode())
     return page
 
 
-def _figure(pictures: list[Picture]) -> Any:
-    return lines(pictures) if len(pictures[0].axes) == 1 else panels(pictures)
-
-
 def read_kept(path: Path) -> dict[str, np.ndarray]:
-    """The reference's pictures that an earlier page of the run left; nothing where they cannot be read."""
+    """The reference's pictures that an earlier page of the run left; nothing where they cannot be
+    read."""
     from ..runs import Damaged, read_npz
 
     try:
@@ -105,68 +88,58 @@ def read_kept(path: Path) -> dict[str, np.ndarray]:
 
 
 def slices_of(solution: Solution, kept: Kept) -> list[list[Picture]]:
-    """The pictures of the fields that are shown: those whose truth is known first."""
+    """The pictures of the fields that are shown: those whose reference is known first."""
     box = solution.problem.box
     cut = default_held(box, shown_axes(box))
-    names = list(outputs(solution))
     told = {key.split("|")[0] for key in kept}
-    names.sort(key=lambda name: not (has_reference(solution, name) or name in told))
+    known = lambda name: has_reference(solution, name) or name in told  # noqa: E731
+    names = sorted(solution.names, key=lambda name: not known(name))
     points = POINTS if len(cut.shown) == 2 else 512
     return [pictures(solution, name, cut, points, kept=kept) for name in names[:MOST_FIELDS]]
 
 
-# --- parts of a page --------------------------------------------------------------------------------------------------
+# --- parts of a page -----------------------------------------------------------------------------
 
 
 def typeset(of: Mapping[str, Any]) -> str:
     """An equation, as formulas where it has some, as the residual's text otherwise."""
-    if of.get("formulas"):
-        return f'<div class="equation">{"".join(mathml(str(f)) for f in of["formulas"])}</div>'
-    return (
-        f'<div class="equation"><pre><code>{escape(of["code"])}</code></pre></div>'
-        if of.get("code")
-        else ""
-    )
-
-
-def fact(label: str, value: str, good: bool = False) -> str:
-    return f"<div{' class=good' if good else ''}><b>{escape(value)}</b><span>{escape(label)}</span></div>"
+    text = "".join(mathml(str(f)) for f in of.get("formulas") or ())
+    if not text and of.get("code"):
+        text = f"<pre><code>{escape(of['code'])}</code></pre>"
+    return f'<div class="equation">{text}</div>' if text else ""
 
 
 def facts(result: Mapping[str, Any]) -> str:
-    found = []
-    if result.get("relative_l2") is not None:
-        seeds = result.get("seeds", 1)
-        found.append(
-            fact(
-                "relative L2 error" + (f", mean of {seeds} seeds" if seeds > 1 else ""),
-                f"{result['relative_l2']:.2e}",
-                True,
-            )
-        )
-    if result.get("loss") is not None:
-        found.append(fact("loss", f"{result['loss']:.2e}"))
-    if result.get("estimate") is not None:
-        found.append(fact("estimated error", f"{result['estimate']:.1e}"))
-    if result.get("train_seconds") is not None:
-        steps, way = (
-            result.get("steps", 0),
-            "solving" if result.get("network") == SPECTRAL else "training",
-        )
-        found.append(
-            fact(f"{way}, {steps:,} step{'s' * (steps != 1)}", seconds(result["train_seconds"]))
-        )
-    if each := result.get("ms_per_step"):
-        found.append(fact("per step", f"{each:.3g} ms" if each < 1000 else f"{each / 1000:.3g} s"))
-    for name, value in (result.get("unknowns") or {}).items():
-        found.append(fact("found coefficient", f"{name} = {value:.5g}"))
-    return f'<div class="facts">{"".join(found)}</div>'
+    """The numbers on top of a page."""
+    seeds, steps = result.get("seeds", 1), result.get("steps", 0)
+    way = "solving" if result.get("network") == SPECTRAL else "training"
+    known = (
+        ("relative_l2", "{:.2e}".format, "relative L2 error"),
+        ("loss", "{:.2e}".format, "loss"),
+        ("estimate", "{:.1e}".format, "estimated error"),
+        ("train_seconds", seconds, f"{way}, {steps:,} step{'s' * (steps != 1)}"),
+        ("ms_per_step", lambda ms: seconds(ms / 1000), "per step"),
+    )
+    shown = {label: form(result[k]) for k, form, label in known if result.get(k) is not None}
+    shown |= {
+        f"found coefficient {name}": f"{value:.5g}"
+        for name, value in (result.get("unknowns") or {}).items()
+    }
+    out = []
+    for label, value in shown.items():
+        error = label == "relative L2 error"
+        words = label + (f", mean of {seeds} seeds" if error and seeds > 1 else "")
+        kind = ' class="good"' if error else ""
+        out.append(f"<div{kind}><b>{escape(value)}</b><span>{escape(words)}</span></div>")
+    return f'<div class="facts">{"".join(out)}</div>'
 
 
 def seconds(value: float) -> str:
-    if value < 120:
-        return f"{value:.1f} s"
-    return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
+    """A time with its unit."""
+    for unit, most, share in (("ms", 1, 1e-3), ("s", 120, 1), ("min", 7200, 60)):
+        if value < most:
+            return f"{value / share:.3g} {unit}"
+    return f"{value / 3600:.3g} h"
 
 
 def recipe_facts(recipe: Recipe) -> dict[str, Any]:
@@ -174,11 +147,8 @@ def recipe_facts(recipe: Recipe) -> dict[str, Any]:
     network = recipe.network
     left_out = {"body"} if network.depth else {"body", *HIDDEN_LAYERS}  # the network's name says it
     names = [name for name in ("rank", *type(network).__dataclass_fields__) if name not in left_out]
-    architecture = {name: getattr(network, name) for name in names if hasattr(network, name)}
-    optimisers = ", then ".join(repr(one) for one in recipe.optimisers)
-    return {
-        **architecture,
-        "optimiser": optimisers,
+    return {name: getattr(network, name) for name in names if hasattr(network, name)} | {
+        "optimiser": ", then ".join(repr(one) for one in recipe.optimisers),
         "sampler": repr(recipe.sampler),
         "emphasis of conditions": recipe.emphasis,
         "weights": ", ".join(f"{k}: {v:g}" for k, v in recipe.weights.items()) or "1",
@@ -186,6 +156,7 @@ def recipe_facts(recipe: Recipe) -> dict[str, Any]:
 
 
 def settings(solution: Solution, result: Mapping[str, Any]) -> str:
+    """A table of all that a run was asked for and what came out."""
     rows = {"box": repr(solution.problem.box), "fields": ", ".join(solution.problem.outputs)}
     rows |= {k: v for k, v in result.items() if k not in HIDDEN and v is not None}
     rows |= recipe_facts(solution.recipe)
@@ -204,78 +175,48 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}"
-    if isinstance(
-        value, tuple
-    ):  # numbers by axis: ((None, 36),) is 36 for all, (("x", 24), ("y", 12)) one for each
-        if all(isinstance(each, tuple) and len(each) == 2 for each in value):
-            return (
-                ", ".join(_shown(v) if k is None else f"{k}: {_shown(v)}" for k, v in value) or "–"
-            )
-        return ", ".join(map(_shown, value)) or "–"
+    if isinstance(value, tuple):
+        # numbers by axis: ((None, 36),) is 36 for all, (("x", 24), ("y", 12)) one for each
+        if not all(isinstance(each, tuple) and len(each) == 2 for each in value):
+            return ", ".join(map(_shown, value))
+        return ", ".join(_shown(v) if k is None else f"{k}: {_shown(v)}" for k, v in value) or "–"
     if isinstance(value, Mapping):
         return ", ".join(f"{k}: {_shown(v)}" for k, v in value.items())
     return str(value)
 
 
 def training(solution: Solution) -> str:
+    """The curves of training: the loss with its terms, and the error."""
     history = solution.history
-    terms = (
-        [Series(name, history.steps, values) for name, values in history.losses.items()]
-        if len(history.losses) > 1
-        else []
-    )
-    found = chart(
-        [Series("loss", history.steps, history.total), *terms],
-        "step",
-        "loss",
-        log=True,
-        title="Loss and its terms",
-    )
-    errors = [Series("relative L2 error", history.error_steps, history.errors)]
-    found += chart(
-        errors,
-        "step",
-        "relative L2 error",
-        log=True,
-        title="Error of the best parameters so far",
-        named=False,
-    )
+    losses = {"loss": history.total} | (history.losses if len(history.losses) > 1 else {})
+    named = {name: (history.steps, values) for name, values in losses.items()}
+    error = {"error": (history.error_steps, history.errors)}
+    found = drawn(curves(named, "step", "loss", "Loss and its terms", log=True), "loss")
+    title = "Error of the best parameters so far"
+    found += drawn(curves(error, "step", "relative L2 error", title, log=True), "error")
     return f'<h2>Training</h2><div class="charts">{found}</div>' if found else ""
 
 
+def drawn(figure: Any, name: str) -> str:
+    """A figure on a page; nothing where there is none."""
+    return "" if figure is None else f"<figure>{svg(figure, name)}</figure>"
+
+
 def slice_section(pictures: Iterable[list[Picture]]) -> str:
+    """The slices of every field that is shown."""
     out = ["<h2>Slices</h2>"]
     for found in pictures:
         out.append(f"<h3>{escape(found[0].field)}</h3>")
-        out.append(_lines(found) if len(found[0].axes) == 1 else _panels(found))
+        if len(found[0].axes) == 1:
+            out.append(f'<div class="charts">{drawn(lines(found), found[0].field)}</div>')
+            continue
+        panels = list(itertools.chain(*panels_of(found)))
+        scales = dict.fromkeys(panel.scale for panel in panels)
+        bars = "".join(drawn(colour_bar(scale), scale.label) for scale in scales)
+        images = "".join(drawn(single(panel), panel.title) for panel in panels)
+        kind = "slices beside" if len(scales) > 1 else "slices"
+        out.append(f'<div class="scales">{bars}</div><div class="{kind}">{images}</div>')
     return "".join(out)
-
-
-def _lines(found: list[Picture]) -> str:
-    ((axis, xs),) = found[0].axes.items()
-    series = [Series("solution", xs, found[0].values)]
-    if found[0].reference is not None:
-        series.append(Series("reference", xs, found[0].reference))
-    return f'<div class="charts">{chart(series, axis, found[0].field)}</div>'
-
-
-def _panels(found: list[Picture]) -> str:
-    low, high = limits([v for p in found for v in (p.values, p.reference) if v is not None])
-    differences = [p.difference for p in found if p.difference is not None]
-    most = largest(differences)
-    scales = colour_bar(low, high, VALUES, "solution and reference" if differences else "solution")
-    if differences:
-        scales += colour_bar(-most, most, DIFFERENCES, "difference")
-    panels = []
-    for picture in found:
-        where = f" at {picture.where}" if picture.where else ""
-        panels.append(panel(picture, picture.values, low, high, VALUES, "solution" + where))
-        if picture.reference is not None and picture.difference is not None:
-            panels.append(panel(picture, picture.reference, low, high, VALUES, "reference" + where))
-            panels.append(
-                panel(picture, picture.difference, -most, most, DIFFERENCES, "difference" + where)
-            )
-    return f'<div class="scales">{scales}</div><div class="{"slices beside" if differences else "slices"}">{"".join(panels)}</div>'
 
 
 def factor_section(solution: Solution, field: str) -> str:
@@ -285,66 +226,69 @@ def factor_section(solution: Solution, field: str) -> str:
         return ""
     fields = solution.problem.fields
     field = field if field in fields else fields[0]
-    curves, sizes = largest_products(solution, field)
+    factors, sizes = largest_products(solution, field)
     out = []
-    for axis, (x, values) in curves.items():
-        series = [Series(f"product {j + 1}", x, values[:, j]) for j in range(values.shape[1])]
-        out.append(
-            chart(series, axis, "factor", title=f"Factors along {axis}", named=False, width=NARROW)
-        )
+    for axis, (x, values) in factors.items():
+        named = {f"f{j + 1}": (x, column) for j, column in enumerate(values.T)}
+        figure = curves(named, axis, "factor", f"Factors along {axis}", width=4.2)
+        out.append(drawn(figure, f"factors along {axis}"))
     first = ", of the first window of time" if len(solution.windows) > 1 else ""
-    terms = " + ".join(f"{escape(number(s))} Π f<sub>{j + 1}</sub>" for j, s in enumerate(sizes))
-    key = legend([(j, f"product {j + 1}, size {number(s)}") for j, s in enumerate(sizes)])
+    terms = " + ".join(f"{size:.4g} Π f<sub>{j + 1}</sub>" for j, size in enumerate(sizes))
     note = (
-        f"{escape(field)} is a sum of {network.rank} products of one-dimensional functions{first}. The {len(sizes)} largest, each function scaled"
-        f" to at most one: {escape(field)} = {terms} + …"
+        f"{escape(field)} is a sum of {network.rank} products of one-dimensional functions{first}."
+        f" The {len(sizes)} largest, each function scaled to at most one:"
+        f" {escape(field)} = {terms} + …"
     )
-    return f'<h2>Factors</h2><p class="note">{note}</p><div class="charts small">{"".join(out)}</div>{key}'
+    charts = f'<div class="charts small">{"".join(out)}</div>'
+    return f'<h2>Factors</h2><p class="note">{note}</p>{charts}'
 
 
 def viewer_section(data: Mapping[str, Any]) -> str:
-    """The viewer: where it goes, what it shows, and its script. `<` is written so that no text can end the script."""
+    """The viewer: where it goes, what it shows, and its script. `<` is written so that no text can
+    end the script."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
     colours = {
         name: [to_hex(colormaps[name](i / (STOPS - 1))) for i in range(STOPS)] for name in COLOURS
     }
-    text = json.dumps(
-        {**data, "colours": colours, "diverging": DIFFERENCES}, separators=(",", ":")
-    ).replace("<", "\\u003c")
+    data = {**data, "colours": colours, "diverging": DIFFERENCES}
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     note = (
-        "Computed here, from the factors, to about"
-        f" {max(data['error'], 1e-7):.0e} of the largest value. Move the pointer or the arrow keys over the picture; ▶ runs through an axis."
+        f"Computed here, from the factors, to about {max(data['error'], 1e-7):.0e} of the largest"
+        " value. Move the pointer or the arrow keys over the picture; ▶ runs through an axis."
     )
     if data["left_out"]:
-        note += f" Not here, since they are not computed point by point: {escape(', '.join(data['left_out']))}."
+        names = escape(", ".join(data["left_out"]))
+        note += f" Not here, since they are not computed point by point: {names}."
     return (
-        f'<section class="interactive"><h2>Look around</h2><p class="note">{note}</p><noscript><p class="note">The viewer needs'
-        ' JavaScript; the slices below do not.</p></noscript><div id="viewer" class="viewer"></div>'
+        f'<section class="interactive"><h2>Look around</h2><p class="note">{note}</p>'
+        '<noscript><p class="note">The viewer needs JavaScript; the slices below do not.</p>'
+        '</noscript><div id="viewer" class="viewer"></div>'
         f'<script type="application/json" id="viewer-data">{text}</script></section>'
     )
 
 
 def render(solution: Solution, result: Mapping[str, Any], pictures: list[list[Picture]]) -> str:
+    """The page of a run as HTML.
+
+    Arguments:
+        solution: what is shown.
+        result: the record of its run.
+        pictures: the slices of each field.
+    """
     data = payload(solution)
     counts = " × ".join(str(n) for n in solution.recipe.counts(solution.problem.box).values())
     windows = len(solution.windows)
-    lead = [
-        f"{counts} points",
-        result.get("network"),
-        f"{windows} windows of time" if windows > 1 else None,
-        result.get("device"),
-    ]
+    several = f"{windows} windows of time" if windows > 1 else None
+    lead = (f"{counts} points", result.get("network"), several, result.get("device"))
     title = str(result.get("problem") or solution.problem.name)
-    notes = (
-        ["<b>Stopped early</b>: these are the best parameters so far."]
-        if result.get("interrupted")
-        else []
-    )
-    notes += [escape(words) for words in result.get("advice") or ()]
+    notes = [escape(words) for words in result.get("advice") or ()]
+    if result.get("interrupted"):
+        notes.insert(0, "<b>Stopped early</b>: these are the best parameters so far.")
     body = [
-        f'<h1>{escape(title)}</h1><p class="lead">{escape(", ".join(str(part) for part in lead if part))}</p>',
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="lead">{escape(", ".join(str(part) for part in lead if part))}</p>',
         typeset(result.get("equation") or equation(solution.problem)),
         facts(result),
         *(f'<p class="note">{words}</p>' for words in notes),

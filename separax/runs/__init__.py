@@ -1,13 +1,23 @@
 """The folder of a run: it survives being stopped, and can be read without the code that made it."""
 
 from .describing import to_data
-from .files import Damaged, digest_of, npz, read_json, read_npz, seal, shown, write, writing
+from .files import (
+    Damaged,
+    digest_of,
+    leaves,
+    npz,
+    read_json,
+    read_npz,
+    seal,
+    with_leaves,
+    write,
+    writing,
+)
 from .folder import Run, read_settings
 from .identity import kept_settings, settings
 from .keeping import check, keep, keep_record, keep_solution, save
 from .loading import load
 from .lock import Busy
-from .trees import leaves, with_leaves
 
 __all__ = [
     "Busy",
@@ -28,7 +38,6 @@ __all__ = [
     "save",
     "seal",
     "settings",
-    "shown",
     "to_data",
     "with_leaves",
     "write",

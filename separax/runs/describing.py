@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
-from ..core import in_float64, part_to_data
+from ..core import part_to_data
 from ..domain import TIME
-from ..equations import Field, Problem, Tracer, formula_of
-from ..solution import Ensemble, Solution
+from ..equations import Field, Problem, formula_of
+from ..solution import Ensemble, Solution, expressions, linear_outputs
+from .files import leaves
 from .sampled_shape import samples
-from .trees import leaves
 
 
 def to_data(found: Solution | Ensemble) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -23,18 +22,17 @@ def to_data(found: Solution | Ensemble) -> tuple[dict[str, Any], dict[str, np.nd
         called `i.j.network.…` and `i.j.unknowns.…`; `lift.x` is the known part's series along x,
         the same for all of them.
     """
-    solutions = list(found) if isinstance(found, Ensemble) else [found]
-    first = solutions[0]
+    first = found.solutions[0]
     about = {
         "kind": "solution",
         "several": isinstance(found, Ensemble),
         "problem": _problem(first.problem),
         "recipe": part_to_data(first.recipe),
         "network_time": _network_time(first),
-        "solutions": [_solution(s) for s in solutions],
+        "solutions": [_solution(s) for s in found.solutions],
     }
     arrays: dict[str, np.ndarray] = {}
-    for i, solution in enumerate(solutions):
+    for i, solution in enumerate(found.solutions):
         for j, window in enumerate(solution.windows):
             arrays |= {f"{i}.{j}.{name}": leaf for name, leaf in leaves(window.model).items()}
     if first.problem.shape is not None:
@@ -101,25 +99,14 @@ def combinations(solution: Solution) -> tuple[dict[str, Any], list[str]]:
     Returns: by name, sums of derivatives as (component, orders, coefficient), and others as
         formulas; and the names of those that are neither.
     """
-    problem = solution.problem
+    problem, linear, plain = solution.problem, linear_outputs(solution), expressions(solution)
     found: dict[str, Any] = {}
-    with in_float64():
-        tracer = Tracer(problem.box.axes, (2,) * problem.box.dimension, jnp.float64)
-        arrays = problem.box.lattice(2).arrays()
-        quantities = problem.quantities(problem.field_map(tracer), arrays, solution.model.unknowns)
-        for name in problem.derived:
-            field = quantities[name]
-            known = (
-                0.0
-                if not isinstance(field, Field) or field.known_values is None
-                else field.known_values
-            )
-            if isinstance(field, Field) and field.terms and np.ndim(known) == 0:
-                terms = [
-                    [component, list(orders), float(c)]
-                    for (component, orders), c in field.terms.items()
-                ]
-                found[name] = {"terms": terms, "constant": float(known)}
-            elif (formula := formula_of(problem, name, solution.unknowns)) is not None:
-                found[name] = formula.plain() | {"field": isinstance(field, Field)}
+    for name in problem.derived:
+        if name in linear:
+            terms = [
+                [c, list(orders), factor] for (c, orders), factor in linear[name].terms.items()
+            ]
+            found[name] = {"terms": terms, "constant": linear[name].constant}
+        elif (formula := formula_of(problem, name, solution.unknowns)) is not None:
+            found[name] = formula.plain() | {"field": isinstance(plain[name], Field)}
     return found, [name for name in problem.derived if name not in found]

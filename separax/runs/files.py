@@ -18,11 +18,16 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..core import InputError
+from ..core import InputError, shown
+
+Tree = TypeVar("Tree")
 
 MARK = b"sha256:"
 ABOUT = "about"
@@ -58,16 +63,18 @@ def writing(path: Path) -> Iterator[Path]:
 
 
 def read(path: Path) -> bytes:
+    """The content of a file that is not empty. Raises `Damaged`."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise Damaged(path, f"cannot be read ({error.strerror})") from None
-    if not content:
+    if not content.strip():
         raise Damaged(path, "is empty")
     return content
 
 
 def digest_of(content: bytes | memoryview) -> str:
+    """The SHA-256 of a content, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -77,15 +84,16 @@ def digest_of(content: bytes | memoryview) -> str:
 def npz(
     about: Mapping[str, Any], arrays: Mapping[str, np.ndarray], compressed: bool = False
 ) -> bytes:
-    """The bytes of an archive of arrays, with what they are about."""
+    """The bytes of an archive.
+
+    Arguments:
+        about: what the arrays are about, as JSON can hold it.
+        arrays: by name.
+        compressed: whether they are packed.
+    """
     buffer = io.BytesIO()
-    save = np.savez_compressed if compressed else np.savez
-    save(
-        buffer,
-        allow_pickle=False,
-        **{ABOUT: np.array(json.dumps(about, allow_nan=False))},
-        **arrays,
-    )
+    named = {ABOUT: np.array(json.dumps(about, allow_nan=False)), **arrays}
+    (np.savez_compressed if compressed else np.savez)(buffer, allow_pickle=False, **named)
     # the archive ends with the length of its comment, so far zero; the comment is the checksum of
     # all that stands before it
     buffer.seek(-2, os.SEEK_END)
@@ -94,8 +102,18 @@ def npz(
     return buffer.getvalue()
 
 
-def read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What an archive is about, and its arrays. Raises `Damaged`."""
+def read_npz(
+    path: Path, run: str | None = None, kind: str | None = None
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What is in an archive.
+
+    Arguments:
+        path: of the file.
+        run: the identity of the run that it must be of; None: of any or none.
+        kind: what it must be, such as "state".
+
+    Returns: what it is about, and its arrays. Raises `Damaged`.
+    """
     content = memoryview(read(path))
     before, comment = content[: -len(MARK) - 64], bytes(content[-len(MARK) - 64 :])
     if not comment.startswith(MARK) or comment[len(MARK) :] != digest_of(before).encode():
@@ -105,13 +123,56 @@ def read_npz(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        return json.loads(str(arrays.pop(ABOUT))), arrays
-    except (
-        Exception
-    ) as error:  # whole, but not one of ours: zip, NumPy and JSON fail in ways of their own
-        raise Damaged(
-            path, f"is not an archive of separax ({type(error).__name__}: {error})"
-        ) from None
+        about = json.loads(str(arrays.pop(ABOUT)))
+    except Exception as error:  # whole, but not one of ours: zip, NumPy and JSON fail in their ways
+        reason = f"is not an archive of separax ({type(error).__name__}: {error})"
+        raise Damaged(path, reason) from None
+    if kind is not None and about.get("kind") != kind:
+        raise Damaged(path, f"is no {kind} but a {about.get('kind')}")
+    _check_run(path, about, run)
+    return about, arrays
+
+
+def _check_run(path: Path, about: Mapping[str, Any], run: str | None) -> None:
+    if run is not None and about.get("run") != run:
+        raise Damaged(path, f"is of another run ({about.get('run')}, not {run})")
+
+
+def leaves(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree by their names in it, such as `network.body.out.weight`: how models and
+    states lie in an archive.
+
+    They are copies: what they were taken from may be written over at once.
+    """
+    paths, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
+    return {_name(path): np.array(leaf) for path, leaf in paths}
+
+
+def with_leaves(like: Tree, arrays: Mapping[str, np.ndarray], prefix: str = "") -> Tree:
+    """A tree with the arrays of these names as its leaves.
+
+    Arguments:
+        like: a tree of arrays, or of their shapes and types.
+        arrays: by name.
+        prefix: what their names begin with.
+
+    Returns: the tree. Raises `TypeError` where an array is missing, or has another shape or type.
+    """
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    found = []
+    for path, leaf in paths:
+        name = prefix + _name(path)
+        if name not in arrays:
+            raise TypeError(f"{name} is missing")
+        array = arrays[name]
+        if array.shape != leaf.shape or array.dtype != leaf.dtype:
+            raise TypeError(f"{name} has shape {array.shape} and type {array.dtype}")
+        found.append(jnp.asarray(array))
+    return jax.tree.unflatten(structure, found)
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=".")
 
 
 # --- JSON ----------------------------------------------------------------------------------------
@@ -138,24 +199,16 @@ def _bare(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sealed_json(record: Mapping[str, Any]) -> bytes:
+    """The content of a file with a record and its checksum."""
     return (json.dumps(seal(record), indent=1) + "\n").encode()
 
 
-def read_json(path: Path, exact: bool = False) -> dict[str, Any]:
-    """The sealed object in a file.
-
-    Arguments:
-        path: of the file.
-        exact: refuse it also where nothing but spaces were changed.
-    Returns: the object, with its checksum. Raises `Damaged`.
-    """
-    content = read(path)
+def read_json(path: Path) -> dict[str, Any]:
+    """The sealed object in a file, with its checksum. Raises `Damaged`."""
     try:
-        text = content.decode("utf-8")
+        text = read(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise Damaged(path, f"is not text (byte {error.start})") from None
-    if not text.strip():
-        raise Damaged(path, "is empty")
     try:
         record = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
@@ -165,41 +218,48 @@ def read_json(path: Path, exact: bool = False) -> dict[str, Any]:
         raise Damaged(path, f"{reason} (line {error.lineno}: {error.msg})") from None
     except (ValueError, RecursionError) as error:
         raise Damaged(path, f"is not a record ({error})") from None
-    if reason := _unsealed(record):
-        raise Damaged(path, reason)
-    if exact and content != sealed_json(record):
-        raise Damaged(path, "was changed after it was written")
+    if not isinstance(record, dict):
+        raise Damaged(path, f"is not a JSON object but {shown(record)}")
+    if "sha256" not in record:
+        raise Damaged(path, "has no checksum (sha256)")
+    try:
+        found = checksum(record)
+    except InputError as error:
+        raise Damaged(path, str(error)) from None
+    if found != record["sha256"]:
+        raise Damaged(
+            path, "was changed after it was written: its checksum (sha256) is of other content"
+        )
     return record
+
+
+def read_sealed(path: Path, holds: str, run: str | None = None) -> dict[str, Any]:
+    """The object in a JSON file of a run, in which nothing was changed, not even spaces.
+
+    Arguments:
+        path: of the file.
+        holds: a key that no other file has.
+        run: the identity of the run that it must be of; None: of any.
+
+    Returns: the object, with its checksum. Raises `Damaged`.
+    """
+    found = read_json(path)
+    if read(path) != sealed_json(found):
+        raise Damaged(path, "was changed after it was written")
+    if holds not in found:
+        raise Damaged(path, f"is another file: it does not say {holds!r}")
+    _check_run(path, found, run)
+    return found
 
 
 def _canonical(record: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(
-            json.loads(json.dumps(record, allow_nan=False)),
-            sort_keys=True,
-            separators=(",", ":"),
-            allow_nan=False,
-        )
+        same = json.loads(json.dumps(record, allow_nan=False))
+        return json.dumps(same, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"record: {error}: write plain finite numbers, words, lists, dicts or None"
         ) from None
-
-
-def _unsealed(record: Any) -> str | None:
-    if not isinstance(record, dict):
-        return f"is not a JSON object but {shown(record)}"
-    if "sha256" not in record:
-        return "has no checksum (sha256)"
-    try:
-        found = checksum(record)
-    except InputError as error:
-        return str(error)
-    return (
-        None
-        if found == record["sha256"]
-        else "was changed after it was written: its checksum (sha256) is of other content"
-    )
 
 
 def _refuse(constant: str) -> Any:
@@ -213,8 +273,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")
     return found
-
-
-def shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"

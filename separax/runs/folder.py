@@ -15,6 +15,7 @@ windows/                   of a march: a folder like this one per window, withou
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import secrets
@@ -26,18 +27,14 @@ import numpy as np
 
 from ..core import InputError, say
 from ..solution import environment, version
-from .files import Damaged, npz, plain, read_json, sealed_json, write
+from .files import Damaged, npz, plain, read_sealed, sealed_json, write
 from .identity import changed, check_same
 from .lock import Lock
 from .states import NAMES, Saver, State, States
 
 FORMAT = 2  # of the folder: another number, another version of separax
-SETTINGS, ENVIRONMENT, SOLUTION, RECORD = (
-    "settings.json",
-    "environment.json",
-    "solution.npz",
-    "record.json",
-)
+SETTINGS, ENVIRONMENT = "settings.json", "environment.json"
+SOLUTION, RECORD = "solution.npz", "record.json"
 FORMAT_1 = "settings.toml"  # what a folder of format 1 has instead
 Content = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]  # of an archive: about, and arrays
 
@@ -47,48 +44,29 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
     Arguments:
         folder: that `solve(…, out=folder)` wrote.
+
     Returns: the settings, with their `format`, the identity of the run (`run`) and the version of
         `separax`. Raises `InputError` where there is no run, or one of another format.
     """
     if not folder.is_dir():
         raise InputError(f"run: {folder} is not a folder: name the one that solve(…, out=…) wrote")
+    other = f"this version reads format {FORMAT}: read it with that version, or solve again"
     if (folder / FORMAT_1).exists():
         raise InputError(
-            f"run: {folder} has format 1 ({FORMAT_1}), of an earlier version of separax; this"
-            f" version reads format {FORMAT}: read it with that version, or solve again"
+            f"run: {folder} has format 1 ({FORMAT_1}), of an earlier version of separax; {other}"
         )
     if not (folder / SETTINGS).exists():
         raise InputError(
             f"run: there is no run in {folder} (no {SETTINGS}): name the folder that"
             " solve(…, out=…) wrote"
         )
-    found = read_json(folder / SETTINGS, exact=True)
+    found = read_sealed(folder / SETTINGS, "format")
     del found["sha256"]
-    if "format" not in found or "run" not in found:
-        raise Damaged(folder / SETTINGS, "does not hold the settings of a run")
     if found["format"] != FORMAT:
         raise InputError(
             f"run: {folder} has format {found['format']!r}, written by separax"
-            f" {found.get('separax', 'of another version')}; this version reads format {FORMAT}:"
-            " read it with that version, or solve again"
+            f" {found['separax']}; {other}"
         )
-    return found
-
-
-def read_environment(path: Path, identity: str | None) -> dict[str, Any]:
-    """Where a run takes place.
-
-    Arguments:
-        path: of the file.
-        identity: of the run; None: of any.
-    Returns: versions, device, precision, seeds. Raises `Damaged`.
-    """
-    found = read_json(path, exact=True)
-    del found["sha256"]
-    if "versions" not in found:
-        raise Damaged(path, "does not say where a run takes place")
-    if identity not in (None, found.pop("run", None)):
-        raise Damaged(path, "is of another run")
     return found
 
 
@@ -112,7 +90,6 @@ class Run:
         self.path, self.settings, self.march = Path(directory), plain(settings), march
         self.saver = Saver()
         self._lock: Lock | None = None
-        self._kept: dict[str, Any] | None = None  # the settings that are here
         taken = (SETTINGS, FORMAT_1, SOLUTION, *NAMES)
         if not resume and any((self.path / name).exists() for name in taken):
             raise InputError(
@@ -157,51 +134,37 @@ class Run:
         """Finds the identity of the run that is here, or begins one."""
         for draft in self.path.glob(".*.draft"):  # of a process that was killed: the lock is ours
             draft.unlink()
+        kept: dict[str, Any] | None = None
+        damage: Damaged | None = None
+        if (self.path / SETTINGS).exists() or (self.path / FORMAT_1).exists():
+            try:
+                kept = read_settings(self.path)
+            except Damaged as error:
+                damage = error
         if self.march is not None:
-            self.identity = self._identity_in(self.march)
-            self.saver.do(self._write_settings)  # a full disk does not stop a march on its way
+            self.identity = f"{self.march.identity}-{self.settings['window']:03d}"
+            if kept is not None and kept["run"] != self.identity:
+                kept, damage = None, Damaged(self.path / SETTINGS, "is of another run")
+            if damage:
+                say(f"{damage}: written anew")
+            if kept is None:
+                self.saver.do(self._write_settings)  # a full disk does not stop a march on its way
         else:
-            self.identity = self._identity_here() or secrets.token_hex(8)
-            self._write_settings()
+            if kept is None:
+                self.identity = self._identity_of_state(damage) or secrets.token_hex(8)
+            else:
+                self.identity = kept["run"]
+            if kept is None or self._begins_window_again(kept):
+                self._write_settings()
+            else:
+                check_same(self.path, kept, self.settings)
             self._write_environment()
         self.states = States(self.path, self.identity)
 
     def _write_settings(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        if self._kept is None:
-            about = {"format": FORMAT, "run": self.identity, "separax": version("separax")}
-            write(self.path / SETTINGS, sealed_json(about | self.settings))
-
-    def _read_settings(self) -> Damaged | None:
-        """Reads the settings that are here; returns what is wrong with them, if anything is."""
-        if (self.path / SETTINGS).exists() or (self.path / FORMAT_1).exists():
-            try:
-                self._kept = read_settings(self.path)
-            except Damaged as error:
-                return error
-        return None
-
-    def _identity_in(self, march: Run) -> str:
-        """The identity of a window: that of its march, and its number."""
-        identity = f"{march.identity}-{self.settings['window']:03d}"
-        damage = self._read_settings()
-        if self._kept is not None and self._kept["run"] != identity:
-            self._kept, damage = None, Damaged(self.path / SETTINGS, "is of another run")
-        if damage:
-            say(f"{damage}: written anew")
-        return identity
-
-    def _identity_here(self) -> str | None:
-        """The identity of the run that is here; None: there is none."""
-        damage = self._read_settings()
-        if self._kept is None:
-            return self._identity_of_state(damage)
-        identity = self._kept["run"]
-        if self._begins_window_again(self._kept):
-            self._kept = None  # the settings are written anew
-        else:
-            check_same(self.path, self._kept, self.settings)
-        return identity
+        about = {"format": FORMAT, "run": self.identity, "separax": version("separax")}
+        write(self.path / SETTINGS, sealed_json(about | self.settings))
 
     def _identity_of_state(self, damage: Damaged | None) -> str | None:
         """The identity where the settings are damaged or lost: every state has both."""
@@ -226,17 +189,16 @@ class Run:
         reached = sorted((self.path / "windows").glob("[0-9]" * 3))
         if changed(kept, self.settings) != ["recipe"] or not reached:
             return False
-        state = States(reached[-1], None).newest()
+        last = reached[-1]
+        state = States(last, None).newest()
         if state is None or not state[0].get("trouble"):
             return False
-        number, aside = 1, reached[-1].with_name(f"{reached[-1].name}.diverged")
-        while aside.exists():
-            number += 1
-            aside = reached[-1].with_name(f"{reached[-1].name}.diverged{number}")
-        reached[-1].rename(aside)
+        names = (f"{last.name}.diverged{n or ''}" for n in itertools.chain([0], itertools.count(2)))
+        aside = next(last.with_name(n) for n in names if not last.with_name(n).exists())
+        last.rename(aside)
         say(
-            f"window {int(reached[-1].name)} diverged (it is now in {aside}) and begins again with"
-            " the recipe given"
+            f"window {int(last.name)} diverged (it is now in {aside}) and begins again with the"
+            " recipe given"
         )
         return True
 
@@ -249,22 +211,22 @@ class Run:
         }
         before: list[dict[str, Any]] = []
         path = self.path / ENVIRONMENT
-        if path.exists():
-            try:
-                last = read_environment(path, self.identity)
-                before = last.pop("before", [])
-                same = ("device", "platform", "python", "versions")
-                other = [name for name in same if last.get(name) != now[name]]
-                if not other:
-                    return
-                before.append(last)
-                say(
-                    f"{self.path} was begun with {other[0]} {last.get(other[0])}, and goes on with"
-                    f" {now[other[0]]}: the last digits may differ from those of an uninterrupted"
-                    " run"
-                )
-            except Damaged as error:
-                say(f"{error}: written anew")
+        try:
+            last = read_sealed(path, "versions", self.identity) if path.exists() else {}
+        except Damaged as error:
+            say(f"{error}: written anew")
+            last = {}
+        if last:
+            before = last.pop("before", [])
+            same = ("device", "platform", "python", "versions")
+            other = [name for name in same if last.get(name) != now[name]]
+            if not other:
+                return
+            before.append({k: v for k, v in last.items() if k not in ("run", "sha256")})
+            say(
+                f"{self.path} was begun with {other[0]} {last.get(other[0])}, and goes on with"
+                f" {now[other[0]]}: the last digits may differ from those of an uninterrupted run"
+            )
         write(path, sealed_json({"run": self.identity, **now, "before": before}))
 
     # --- state -----------------------------------------------------------------------------------

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..core import InputError, in_float64
-from ..solution import Ensemble, History, Solution, make_record
+from ..solution import Ensemble, History, Solution, factors, make_record
 from .describing import to_data
-from .factors import factors
-from .files import Damaged, digest_of, read, read_json, read_npz, seal, sealed_json, write
-from .folder import ENVIRONMENT, RECORD, SETTINGS, SOLUTION, Run, read_environment, read_settings
+from .files import Damaged, digest_of, read, read_npz, read_sealed, seal, sealed_json, write
+from .folder import ENVIRONMENT, RECORD, SETTINGS, SOLUTION, Run, read_settings
 from .identity import kept_settings, settings
 
 
@@ -27,7 +26,7 @@ def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dic
     """
     keep_solution(run, found)
     kept: dict[str, str] = {}
-    for solution in found if isinstance(found, Ensemble) else [found]:
+    for solution in found.solutions:
         suffix = f"-seed{solution.seed}" if isinstance(found, Ensemble) else ""
         table = history_table(solution.history)
         write(run.path / f"history{suffix}.csv", table)
@@ -48,10 +47,9 @@ def save(found: Solution | Ensemble, directory: str | os.PathLike[str]) -> Path:
         directory: a folder without a run.
     Returns: the folder. Raises `InputError` where a part of the recipe could not be found again.
     """
-    solutions = list(found) if isinstance(found, Ensemble) else [found]
-    first = solutions[0]
+    first = found.solutions[0]
     with in_float64():
-        asked = settings(first.problem, first.recipe, [s.seed for s in solutions])
+        asked = settings(first.problem, first.recipe, [s.seed for s in found.solutions])
     asked = kept_settings(asked, first.recipe)
     if first.is_marched:
         asked |= {"windows": len(first.windows)}
@@ -129,48 +127,41 @@ def check(run: str | os.PathLike[str]) -> list[Damaged]:
         raise InputError(
             f"check: {folder} is no folder of a run: write the one that solve(out=…) was given"
         )
-    return [
-        damage
-        for place in (folder, *sorted(folder.glob("windows/*")))
-        for damage in _damage_in(place)
-    ]
+    places = (folder, *sorted(folder.glob("windows/*")))
+    return [damage for place in places for damage in _damage_in(place)]
 
 
 def _damage_in(folder: Path) -> Iterator[Damaged]:
-    identity = record = None
+    identity, kept = None, {}
     try:
         identity = read_settings(folder)["run"]
-    except InputError as error:  # damaged, gone, or of another version
-        yield (
-            error
-            if isinstance(error, Damaged)
-            else Damaged(folder / SETTINGS, f"cannot be used: {error}")
-        )
-    paths = {path.name: path for path in sorted(folder.iterdir())}
-    for name, path in paths.items():
+    except Damaged as error:
+        yield error
+    except InputError as error:  # gone, or of another version
+        yield Damaged(folder / SETTINGS, f"cannot be used: {error}")
+    for path in sorted(folder.iterdir()):
         try:
-            if name == RECORD:
-                record = read_json(path, exact=True)
-                _same(path, identity, record)
-            elif name == ENVIRONMENT:
-                read_environment(path, identity)
+            if path.name == RECORD:
+                kept = read_sealed(path, "files", identity)["files"]
+            elif path.name == ENVIRONMENT:
+                read_sealed(path, "versions", identity)
             elif path.suffix == ".npz":
-                about, _ = read_npz(path)
-                _same(path, identity, about)
-                if about["kind"] != name.partition(".")[0].partition("-")[0]:
-                    raise Damaged(path, f"is no {name} but a {about['kind']}")
-                if "-seed" in name and path.stem != f"{about['kind']}-seed{about['seed']}":
+                kind, _, seed = path.stem.partition("-seed")
+                about, _ = read_npz(path, identity, kind.partition(".")[0])
+                if seed and int(seed) != about["seed"]:
                     raise Damaged(path, f"is of seed {about['seed']}")
         except Damaged as error:
             yield error
-    for name, digest in (record or {}).get("files", {}).items():
+    for name in kept:
         try:
-            if digest_of(read(folder / name)) != digest:
-                yield Damaged(folder / name, f"is not the one that {RECORD} names")
+            read_kept(folder / name, kept)
         except Damaged as error:
             yield error
 
 
-def _same(path: Path, identity: str | None, about: dict[str, Any]) -> None:
-    if identity is not None and about.get("run") != identity:
-        raise Damaged(path, f"is of another run ({about.get('run')}, not {identity})")
+def read_kept(path: Path, kept: Mapping[str, str]) -> bytes:
+    """The content of a file whose checksum a record has. Raises `Damaged`."""
+    content = read(path)
+    if digest_of(content) != kept.get(path.name):
+        raise Damaged(path, f"is not the one that {RECORD} names: its checksum is of other content")
+    return content

@@ -22,11 +22,10 @@ from ..recipe import Recipe
 from ..residuals import Model
 from ..separable import Key
 from ..solution import Ensemble, History, Outcome, Piece, Solution, Timing
-from .files import Damaged, digest_of, read, read_json, read_npz
+from .files import Damaged, read_npz, read_sealed, with_leaves
 from .folder import RECORD, SOLUTION, read_settings
-from .keeping import read_history
+from .keeping import read_history, read_kept
 from .sampled_shape import sampled_shape
-from .trees import with_leaves
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -50,13 +49,10 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
     if not (folder / SOLUTION).exists():
         raise InputError(f"run: {folder} has no solution yet ({SOLUTION}): {again}")
     try:
-        about, arrays = read_npz(folder / SOLUTION)
-        if about.get("kind") != "solution":
-            raise Damaged(folder / SOLUTION, f"is no solution but a {about.get('kind')}")
-        _check_identity(folder / SOLUTION, about, settings)
+        about, arrays = read_npz(folder / SOLUTION, settings["run"], "solution")
     except Damaged as error:
         raise Damaged(error.path, f"{error.reason}: {again} anew from the state") from None
-    record = _record(folder, settings)
+    record = _record(folder, settings["run"])
     try:
         with in_float64():
             found = _solutions(folder, about, arrays, record, settings["equation"])
@@ -67,44 +63,30 @@ def load(run: str | os.PathLike[str]) -> Solution | Ensemble:
     return (Ensemble(found) if about["several"] else found[0]).with_record(record)
 
 
-def _check_identity(path: Path, about: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    if about.get("run") != settings["run"]:
-        raise Damaged(path, f"is of another run ({about.get('run')}, not {settings['run']})")
-
-
-def _record(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _record(folder: Path, run: str) -> dict[str, Any]:
     """The record; empty with a word where it is damaged or not there yet."""
-    path = folder / RECORD
-    if not path.exists():
+    if not (folder / RECORD).exists():
         say(
             f"the run in {folder} has not ended: its solution so far is loaded, without history and"
             " record"
         )
         return {}
     try:
-        record = read_json(path, exact=True)
-        _check_identity(path, record, settings)
-        return record
+        return read_sealed(folder / RECORD, "files", run)
     except Damaged as error:
         say(f"{error}: the solution is loaded without history and record")
         return {}
 
 
-def _history(folder: Path, record: Mapping[str, Any], name: str) -> History:
+def _history(path: Path, record: Mapping[str, Any]) -> History:
     """A history, checked against the record; empty with a word where it is damaged."""
     if not record:
         return History.none()
     try:
-        content = read(folder / name)
-        if digest_of(content) != record.get("files", {}).get(name):
-            raise Damaged(
-                folder / name,
-                f"is not the one that {RECORD} names: its checksum is of other content",
-            )
+        return read_history(read_kept(path, record["files"]))
     except Damaged as error:
         say(f"{error}: the solution is loaded without history")
         return History.none()
-    return read_history(content)
 
 
 # --- solutions -----------------------------------------------------------------------------------
@@ -132,7 +114,7 @@ def _solutions(
             with_leaves(like, arrays, prefix=f"{i}.{j}.") for j in range(len(kept["windows"]))
         ]
         name = f"history-seed{kept['seed']}.csv" if about["several"] else "history.csv"
-        history = _history(folder, record, name)
+        history = _history(folder / name, record)
         found.append(_solution(folder, problem, recipe, kept, models, history, record))
     return found
 
@@ -206,15 +188,10 @@ def _problem(
     """A problem without its functions."""
     box = Box(**{axis: tuple(bounds) for axis, bounds in kept["box"].items()})
     series = [arrays[f"lift.{axis}"] for axis in box.axes if f"lift.{axis}" in arrays]
-    fields = tuple(kept["fields"])
+    fields, same = tuple(kept["fields"]), ("name", "terms", "unknowns", "periodic", "walls")
     return Problem.without_functions(
         box,
-        kept["name"],
         fields=fields,
-        terms=kept["terms"],
-        unknowns=kept["unknowns"],
-        periodic=kept["periodic"],
-        walls=kept["walls"],
         shape=sampled_shape(box, kept["shape"], arrays["shape"]) if "shape" in arrays else None,
         lift=KnownPart(box, kept["periodic"], series) if series else None,
         derived={
@@ -223,6 +200,7 @@ def _problem(
         },
         left_out=solution["left_out"],
         fingerprint=equation,
+        **{name: kept[name] for name in same},
     )
 
 

@@ -41,7 +41,7 @@ class States:
         for place, name in enumerate(NAMES):
             if (self.folder / name).exists():
                 try:
-                    state = self._read(self.folder / name)
+                    state = read_npz(self.folder / name, self.identity, "state")
                     found.append((state[0]["number"], place, state))
                 except Damaged as error:
                     damaged.append(error)
@@ -56,14 +56,6 @@ class States:
     def _say(self, damaged: list[Damaged], instead: str) -> None:
         if damaged:
             say(f"{'; '.join(map(str, damaged))}: {instead}")
-
-    def _read(self, path: Path) -> State:
-        about, arrays = read_npz(path)
-        if about.get("kind") != "state":
-            raise Damaged(path, f"is no state of a run but its {about.get('kind')}")
-        if self.identity is not None and about["run"] != self.identity:
-            raise Damaged(path, f"is of another run ({about['run']})")
-        return about, arrays
 
     def write(self, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
         """Writes a state in place of the older one."""
@@ -87,19 +79,23 @@ class Saver:
 
     @property
     def busy(self) -> bool:
+        """Whether something is being written."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(self, work: Callable[[], None]) -> None:
+        """Has something written, once the last thing is."""
         self.wait()
         self._thread = threading.Thread(target=self.do, args=(work,), name="separax: saving")
         self._thread.start()
 
     def wait(self) -> None:
+        """Returns when nothing is being written."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def do(self, work: Callable[[], None]) -> None:
+        """Writes something here and now."""
         try:
             work()
             self.trouble = None

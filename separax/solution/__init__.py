@@ -2,7 +2,15 @@
 
 from .errors import Errors, error_lattice, reference_on, squares
 from .evaluation import Piece, evaluate
-from .factors import has_core, in_double, tucker_columns
+from .factors import (
+    LinearOutput,
+    expressions,
+    factors,
+    has_core,
+    linear_outputs,
+    sum_columns,
+    tucker_columns,
+)
 from .operators import AbstractOperator, Derivatives, Outputs, Selected
 from .outcome import History, Outcome, Timing
 from .record import PACKAGES, environment, make_record, version
@@ -15,6 +23,7 @@ __all__ = [
     "Ensemble",
     "Errors",
     "History",
+    "LinearOutput",
     "Outcome",
     "Outputs",
     "Piece",
@@ -24,11 +33,14 @@ __all__ = [
     "environment",
     "error_lattice",
     "evaluate",
+    "expressions",
+    "factors",
     "has_core",
-    "in_double",
+    "linear_outputs",
     "make_record",
     "reference_on",
     "squares",
+    "sum_columns",
     "tucker_columns",
     "version",
 ]

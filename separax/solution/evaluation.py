@@ -1,16 +1,16 @@
 """Evaluating a solution: at top level in compiled slabs, inside a transformation as plain JAX.
 
 At top level a solution is evaluated in its own precision, also where JAX does not allow float64.
-Inside `jit`, `grad` or `vmap` the caller's precision counts: where JAX does not allow float64 there,
-a float64 solution is evaluated in float32.
+Inside `jit`, `grad` or `vmap` the caller's precision counts: where JAX does not allow float64
+there, a float64 solution is evaluated in float32.
 """
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -19,22 +19,29 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..core import (
+    InputError,
     check_fits,
     default_device,
     in_callers_precision,
     in_float64,
     is_traced,
+    listed,
     options_for_few_runs,
     precision_for,
     to_device,
     tuning,
 )
-from ..domain import TIME, Lattice, Place, Points, slabs
+from ..domain import TIME, Box, Lattice, Place, Points, slabs
 from ..equations import START, Inputs, Problem, values_of
 from ..networks import SeparableNetwork, sources
 from ..residuals import Model
 from ..separable import AbstractValues
 from .operators import AbstractOperator
+
+if TYPE_CHECKING:
+    from .solution import Solution
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")  # of an exported program
 
 AnyPlace = TypeVar("AnyPlace", bound=Place)
 Values = dict[str, Array]
@@ -73,7 +80,7 @@ class Piece(eqx.Module):
         return jax.tree.map(lambda a: jnp.asarray(a, dtype), place)
 
     def in_double(self) -> Piece:
-        """The same with all its numbers in float64. Inside `in_float64`."""
+        """The same with all its numbers in float64. Inside `jax.enable_x64`."""
         return jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_inexact_array(a) else a, self)
 
 
@@ -130,32 +137,25 @@ def _program(problem: Problem) -> Callable[..., Values]:
     return known[platform]
 
 
-def values_at(
-    pieces: Sequence[Piece],
-    edges: Sequence[float],
-    operator: AbstractOperator,
-    problem: Problem,
-    place: Place,
-    host: Any = None,
-) -> Values:
-    """The values of one piece, or of several that follow each other in time at `edges`.
+def values_at(solution: Solution, place: Place, host: Any = None) -> Values:
+    """The values of a solution, of one piece or of several that follow each other in time.
 
     Arguments:
-        pieces, edges: the models, and the instants between which each of them holds.
-        operator: what is evaluated of them.
-        problem: the fields, derived quantities and the shape.
+        solution: whose operator is evaluated.
         place: a lattice or scattered points, in the problem's time.
         host: the device that computes, if not the default one.
 
     Returns: arrays of the place's shape, by name.
     """
-    problem = problem.whole
-    if is_traced(pieces, place):
-        compute = lambda piece, part: evaluate(piece, operator, problem, part)  # noqa: E731
-    else:
-        compute = lambda piece, part: _in_slabs(piece, operator, problem, part, host)  # noqa: E731
+    operator, problem = solution.operator, solution.problem.whole
+
+    def compute(piece: Piece, part: Place) -> Values:
+        if is_traced(piece, part):
+            return evaluate(piece, operator, problem, part)
+        return _in_slabs(piece, operator, problem, part, host)
+
     along = place.axes.index(TIME) if TIME in place.axes and isinstance(place, Lattice) else 0
-    return by_piece(pieces, edges, place, along, compute)
+    return by_piece(solution.pieces, solution.edges, place, along, compute)
 
 
 def by_piece(
@@ -206,9 +206,7 @@ def _in_slabs(
         "evaluate fewer points at a time",
     )
     program = _program(problem)
-    parts = [
-        program(piece, operator, s) for s in slabs(place, tuning.POINTS_AT_ONCE[piece.is_separable])
-    ]
+    parts = [program(piece, operator, s) for s in slabs(place, tuning.POINTS_AT_ONCE[piece.is_separable])]
     if len(parts) == 1:
         return parts[0]
     return {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
@@ -224,36 +222,23 @@ def _chosen(
 ) -> Values:
     times = jnp.asarray(place.coordinates[at])
     owner, limits = _owners(edges, times), jnp.asarray(edges, times.dtype)
+    # windows are one problem to the compiler: their networks differ in their arrays alone
+    dynamic, static = zip(*(eqx.partition(piece, eqx.is_array) for piece in pieces))
+    stacked = jax.tree.map(lambda *each: jnp.stack(each), *dynamic)
+    shapes = jax.eval_shape(lambda: compute(pieces[0], place))
 
-    def add(total: Values | None, number: Any, piece: Piece) -> Values:
+    def body(total: Values, one: tuple[Array, Piece]) -> tuple[Values, None]:
+        number, piece = one[0], eqx.combine(one[1], static[0])
         here = owner == number
         # a piece is not asked beyond its own interval: what it says there may not be finite
         inside = jnp.where(here, times, 0.5 * (limits[number] + limits[number + 1]))
         found = compute(piece, eqx.tree_at(lambda p: p.coordinates[at], place, inside))
+        for k, v in found.items():
+            mask = here.reshape([-1 if i == along else 1 for i in range(v.ndim)])
+            total = total | {k: jnp.where(mask, v, total[k])}
+        return total, None
 
-        def mask(values: Array) -> Array:
-            return here.reshape([-1 if i == along else 1 for i in range(values.ndim)])
-
-        return {
-            k: jnp.where(mask(v), v, jnp.zeros_like(v) if total is None else total[k])
-            for k, v in found.items()
-        }
-
-    dynamic, static = zip(*(eqx.partition(piece, eqx.is_array) for piece in pieces))
-    if any(eqx.tree_equal(each, static[0]) is not True for each in static[1:]):
-        total = None
-        for number, piece in enumerate(pieces):
-            total = add(total, number, piece)
-        assert total is not None
-        return total
-    stacked = jax.tree.map(lambda *each: jnp.stack(each), *dynamic)
-    nothing = jax.tree.map(
-        lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(lambda: add(None, 0, pieces[0]))
-    )
-
-    def body(total: Values, one: tuple[Array, Piece]) -> tuple[Values, None]:
-        return add(total, one[0], eqx.combine(one[1], static[0])), None
-
+    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     return jax.lax.scan(body, nothing, (jnp.arange(len(pieces)), stacked))[0]
 
 
@@ -270,30 +255,67 @@ def _owners(edges: Sequence[float], times: Any) -> Any:
 
 
 def _taken(place: Place, at: int, here: np.ndarray) -> Place:
-    """The part of a place at some of its instants: a slice of a lattice, some of scattered points."""
+    """The part of a place at some of its instants: a slice of a lattice, some scattered points."""
     if isinstance(place, Points):
         return Points(place.axes, tuple(c[here] for c in place.coordinates))
     changed = place.coordinates[at][here]
     return eqx.tree_at(lambda p: p.coordinates[at], place, changed)
 
 
-def exported_program(
-    pieces: Sequence[Piece], edges: Sequence[float], operator: AbstractOperator, problem: Problem
-) -> bytes:
+def lattice_from(
+    box: Box, arguments: Sequence[Any], coordinates: Mapping[str, Any]
+) -> tuple[Lattice, tuple[int, ...]]:
+    """A lattice from what a user writes.
+
+    Arguments:
+        box: whose axes they are.
+        arguments: a `Lattice`, or coordinates in the order of the axes.
+        coordinates: by axis, arrays or numbers.
+
+    Returns: the lattice, and the places of the axes given as numbers, which a result does not keep.
+    """
+    if len(arguments) == 1 and isinstance(arguments[0], Lattice):
+        coordinates, arguments = dict(zip(arguments[0].axes, arguments[0].coordinates)), ()
+    given = dict(zip(box.axes, arguments)) | dict(coordinates)
+    if len(arguments) > box.dimension:
+        raise InputError(
+            f"solution: {len(arguments)} arrays for {box.dimension} axes ({listed(box.axes)})"
+        )
+    for axis in given:
+        box.check_axis(axis, "solution")
+    if missing := [axis for axis in box.axes if axis not in given]:
+        raise InputError(
+            f"solution: no coordinates for {listed(missing)}: write"
+            f" solution({', '.join(f'{a}={a}s' for a in box.axes)}) with one array or number per"
+            " axis"
+        )
+    for axis, c in given.items():
+        if np.ndim(c) > 1:
+            raise InputError(
+                f"solution: {axis} must be a number or a one-dimensional array, got shape"
+                f" {np.shape(c)}; for scattered points use solution.at(points)"
+            )
+    dropped = tuple(i for i, axis in enumerate(box.axes) if np.ndim(given[axis]) == 0)
+    flat = {
+        a: jnp.reshape(given[a], -1) if isinstance(given[a], jax.Array) else np.ravel(given[a])
+        for a in box.axes
+    }
+    return Lattice(weights=None, **flat), dropped
+
+
+def exported_program(solution: Solution) -> bytes:
     """The evaluation at scattered points, (n, axes) → (n,) for any n, as a serialised program that
     runs without separax: `jax.export.deserialize(bytes).call(points)`. Where an operator gives
     several fields, it returns a dict."""
-    dtype, axes = pieces[0].dtype, problem.box.axes
+    axes = solution.problem.box.axes
 
     def at(point: Float[Array, " axes"]) -> Any:
         place = Points(axes, tuple(point[i : i + 1] for i in range(len(axes))))
-        found = {k: v[0] for k, v in values_at(pieces, edges, operator, problem, place).items()}
+        found = {k: v[0] for k, v in values_at(solution, place).items()}
         return found if len(found) > 1 else next(iter(found.values()))
 
-    with in_float64(dtype == jnp.float64):
+    with in_float64(solution.dtype == np.float64):
         (number,) = jax.export.symbolic_shape("n")
-        shape = jax.ShapeDtypeStruct((number, len(axes)), dtype)
-        platforms = ("cpu", "cuda", "rocm", "tpu")
-        return bytes(
-            jax.export.export(jax.jit(jax.vmap(at)), platforms=platforms)(shape).serialize()
-        )
+        points = jax.ShapeDtypeStruct((number, len(axes)), solution.dtype)
+        program = jax.export.export(jax.jit(jax.vmap(at)), platforms=PLATFORMS)(points)
+        return bytes(program.serialize())

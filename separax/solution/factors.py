@@ -1,42 +1,135 @@
-"""The factors of a solution, in float64: what is kept and shown of them."""
+"""The factors of a solution, in float64: what is kept and shown of them.
+
+u = Σ_r f_r(t) g_r(x) h_r(y), or u = Σ_abc G_abc f_a(t) g_b(x) h_c(y) where the network has a core.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
-from ..core import in_float64
-from ..domain import Lattice
-from ..networks import SeparableNetwork
-from ..separable import MOST_CORE, Tucker
-from .solution import Solution
+from ..core import InputError, in_float64, shown
+from ..domain import TIME, Lattice
+from ..equations import Field, example
+from ..networks import MAX_ORDER, SeparableNetwork, SeparableSource, sources
+from ..separable import MOST_CORE, Key, Separable, Tucker, columns, join, shorten, sum_of_tuckers
+from .evaluation import Piece, by_piece
+from .operators import check_not_applied
+
+if TYPE_CHECKING:
+    from .solution import Solution
+
+NODES = 256  # per axis
+TOLERANCE = 1e-7  # relative: what columns and cores leave out, as much as float32 does
+
+Terms = tuple[tuple[Key, float], ...]  # derivatives of fields, and their coefficients
+
+
+class LinearOutput(NamedTuple):
+    """A field or a derived quantity that is linear in derivatives: Σ c ∂ᵃu + constant."""
+
+    terms: Mapping[Key, float]
+    constant: float
+
+
+def expressions(solution: Solution) -> dict[str, Any]:
+    """The fields and derived quantities by name, on a few points: for their formulas alone."""
+    problem = solution.problem
+    tracer, coordinates = example(problem)
+    with in_float64():
+        unknowns = {k: jnp.asarray(v, jnp.float64) for k, v in solution.unknowns.items()}
+        return problem.quantities(problem.field_map(tracer), coordinates, unknowns)
+
+
+def linear_outputs(solution: Solution) -> dict[str, LinearOutput]:
+    """The fields and derived quantities that are linear in derivatives, by name."""
+    outputs = {}
+    for name, expression in expressions(solution).items():
+        if not isinstance(expression, Field) or not expression.linear:
+            continue
+        plain: Any = getattr(expression.known_polynomial, "plain", None)
+        if np.ndim(plain) == 0:
+            terms = {key: float(c) for key, c in expression.terms.items()}
+            outputs[name] = LinearOutput(terms, 0.0 if plain is None else float(plain))
+    return outputs
 
 
 def has_core(network: Any) -> bool:
-    """Whether a network is best written with its core. What is built in is a sum of products, whose columns join every axis."""
+    """Whether a network is best written with its core. What is built in is a sum of products, whose
+    columns join every axis."""
     if not isinstance(network, SeparableNetwork) or not network.merge.core:
         return False
     more = 0 if network.lift is None else network.lift.rank
     return math.prod(rank + more for rank in network.merge.ranks) <= MOST_CORE
 
 
-def in_double(window: Solution, coordinates: Sequence[np.ndarray]) -> tuple[Any, tuple[Any, ...]]:
-    """The network of a window and the coordinates as it counts them, in float64 whatever the precision of the training was: what
-    rounding adds to a column has no short series. Inside `in_float64`."""
-    piece, axes = window.pieces[0].in_double(), window.problem.box.axes
-    place = Lattice(weights=None, **dict(zip(axes, coordinates)))
-    return piece.model.network, piece.own_time(place).coordinates
+def factors_on(solution: Solution, lattice: Lattice, order: int) -> dict[str, Any]:
+    """The factors of every field on a lattice, with derivatives up to an order.
+
+    Arguments: as of `Solution.separable`.
+    """
+    if not solution.is_separable:
+        raise InputError(
+            "separable: the network of this solution is not separable; solve with"
+            " network=sx.SPINN(…)"
+        )
+    if len(solution.pieces) > 1:
+        raise InputError(
+            "separable: every window has factors of its own: write"
+            " solution.windows[0].separable(lattice)"
+        )
+    if not 0 <= order <= MAX_ORDER:
+        raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {shown(order)}")
+    check_not_applied(
+        solution.operator, "separable", "ask the solution, separable(lattice, order=1)"
+    )
+    axes, fields = solution.problem.box.axes, solution.problem.fields
+    weights = dict(zip(lattice.axes, lattice.weights))
+    ordered = Lattice(weights=weights, **{a: lattice[a] for a in axes})
+
+    def compute(piece: Piece, place: Lattice) -> Any:
+        network: Any = piece.model.network
+        jets = network.jets(piece.own_time(place).coordinates, order)
+        return {
+            name: Separable(axes, [jet[i] for jet in jets], ordered.weights)
+            for i, name in enumerate(fields)
+        }
+
+    return by_piece(solution.pieces, solution.edges, ordered, 0, compute)
+
+
+def sum_columns(
+    window: Solution, coordinates: Sequence[np.ndarray], order: int
+) -> list[np.ndarray]:
+    """The factors of the plain sum of products that any separable network is.
+
+    Arguments:
+        window: a solution of one piece.
+        coordinates: by axis.
+        order: of the highest derivative.
+
+    Returns: per axis an array (components, orders, points, rank).
+    """
+    with in_float64():
+        return [np.asarray(jet) for jet in _jets(*_in_double(window, coordinates), order)]
 
 
 def tucker_columns(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> list[Tucker]:
-    """The columns of a network with a core and their derivatives up to `order`, by component; what is built in comes last."""
+    """The columns of a network with a core and their derivatives.
+
+    Arguments: as of `sum_columns`.
+
+    Returns: by component. What is built in comes last.
+    """
     with in_float64():
-        network, own = in_double(window, coordinates)
+        network, own = _in_double(window, coordinates)
         found, known = jax.tree.map(np.asarray, _columns(network, own, order))
     cores = np.asarray(network.core, np.float64)
     if known is None:
@@ -50,8 +143,121 @@ def tucker_columns(window: Solution, coordinates: Sequence[np.ndarray], order: i
     return made
 
 
+def _in_double(window: Solution, coordinates: Sequence[np.ndarray]) -> tuple[Any, Any]:
+    """The network of a window and the coordinates as it counts them, in float64 whatever the
+    precision of the training was: what rounding adds to a column has no short series."""
+    piece, axes = window.pieces[0].in_double(), window.problem.box.axes
+    place = Lattice(weights=None, **dict(zip(axes, coordinates)))
+    return piece.model.network, piece.own_time(place).coordinates
+
+
+@eqx.filter_jit
+def _jets(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -> Any:
+    return network.jets(coordinates, order)
+
+
 @eqx.filter_jit
 def _columns(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -> Any:
-    return network.unmerged(
-        coordinates, order
-    ), None if network.lift is None else network.lift.jets(coordinates, order)
+    known = None if network.lift is None else network.lift.jets(coordinates, order)
+    return network.unmerged(coordinates, order), known
+
+
+# --- for any other tool --------------------------------------------------------------------------
+
+
+def factors(solution: Solution) -> dict[str, np.ndarray] | None:
+    """The factors of every field on a lattice of 256 nodes per axis, in float32:
+
+        u = Σ_r u.x[:, r] u.y[:, r]
+        u = Σ_ab u.core[a, b] u.x[:, a] u.y[:, b]        where the network has a core
+
+    The windows of a march have factors of their own, whose names begin with the number of the
+    window: `2.u.x`. Where there is a core they share it, and everything but the factors of time.
+
+    Arguments:
+        solution: of which quantities that are sums of derivatives have factors, too.
+
+    Returns: arrays by name, with the nodes of each axis, `nodes.x`; None where the network is not
+        separable.
+    """
+    windows, network = solution.windows, solution.model.network
+    if not isinstance(network, SeparableNetwork):
+        return None
+    prefixes = [f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))]
+    sums = {
+        name: (tuple(output.terms.items()), output.constant)
+        for name, output in linear_outputs(solution).items()
+    }
+    if has_core(network):
+        return _with_cores(windows, prefixes, sums)
+    return {
+        prefix + name: np.asarray(array, np.float32)
+        for prefix, window in zip(prefixes, windows)
+        for name, array in _without_core(window, sums).items()
+    }
+
+
+Sums = Mapping[str, tuple[Terms, float]]
+
+
+def _without_core(window: Solution, sums: Sums) -> dict[str, np.ndarray]:
+    box = window.problem.box
+    lattice = box.lattice(NODES)
+    found: dict[str, Any] = {f"nodes.{axis}": lattice[axis] for axis in box.axes}
+    with in_float64():
+        place = window.pieces[0].own_time(lattice)
+        each = _sampled(window.model.network, place, tuple(terms for terms, _ in sums.values()))
+    for (name, (_, constant)), made in zip(sums.items(), each):
+        for i, (axis, factor) in enumerate(zip(box.axes, made)):
+            column = np.full((len(factor), 1), 1.0 if i else constant)
+            found[f"{name}.{axis}"] = np.concatenate([factor, column], 1) if constant else factor
+    return found
+
+
+@eqx.filter_jit
+def _sampled(network: Any, place: Lattice, sums: tuple[Terms, ...]) -> list[list[Array]]:
+    """By sum the columns of each axis. Compiled once for all windows."""
+    (source,) = sources(network, [place], [{key for terms in sums for key, _ in terms}])
+    assert isinstance(source, SeparableSource)
+    return [columns(source.parts(dict(terms))) for terms in sums]
+
+
+def _with_cores(
+    windows: Sequence[Solution], prefixes: Sequence[str], sums: Sums
+) -> dict[str, np.ndarray]:
+    axes = windows[0].problem.box.axes
+    along = axes.index(TIME) if len(windows) > 1 else 0
+    order = max(order for terms, _ in sums.values() for (_, orders), _ in terms for order in orders)
+    nodes = [[np.linspace(*window.problem.box[axis], NODES) for axis in axes] for window in windows]
+    sampled = [tucker_columns(window, places, order) for window, places in zip(windows, nodes)]
+    found: dict[str, Any] = {}
+
+    def add(name: str, each: Sequence[Sequence[np.ndarray]]) -> None:
+        """Arrays by window and axis: those of one axis differ."""
+        for prefix, arrays in zip(prefixes, each):
+            for i, (axis, array) in enumerate(zip(axes, arrays)):
+                own = prefix if i == along else ""
+                found[f"{own}{name}.{axis}"] = np.asarray(array, np.float32)
+
+    add("nodes", nodes)
+    for name, (terms, constant) in sums.items():
+        made = join([_summed(components, terms, constant) for components in sampled], along)
+        short = shorten(made, TOLERANCE)
+        add(name, [[factor[0] for factor in each.factors] for each in short])
+        found[f"{name}.core"] = np.asarray(short[0].core, np.float32)
+    return found
+
+
+def _summed(components: Sequence[Tucker], terms: Terms, constant: float) -> Tucker:
+    """A sum of derivatives and a number."""
+    parts = [
+        Tucker(
+            [f[order : order + 1] for f, order in zip(components[c].factors, orders)],
+            factor * components[c].core,
+        )
+        for (c, orders), factor in terms
+    ]
+    if constant:
+        ones = [np.ones((1, f.shape[1], 1)) for f in components[0].factors]
+        parts.append(Tucker(ones, np.full((1,) * len(ones), constant)))
+    return sum_of_tuckers(parts)

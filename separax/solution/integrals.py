@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -16,31 +16,26 @@ from ..equations import Field, Problem, values_of
 from ..networks import SeparableSource
 from ..separable import AbstractValues, Separable, columns
 from .evaluation import Piece, Values, by_piece, evaluate, source_and_expressions
-from .operators import AbstractOperator
+
+if TYPE_CHECKING:
+    from .solution import Solution
 
 
 def integral_of(
-    pieces: Sequence[Piece],
-    edges: Sequence[float],
-    operator: AbstractOperator,
-    problem: Problem,
-    axes: Sequence[str],
-    points: int,
-    given: Mapping[str, Any],
+    solution: Solution, axes: Sequence[str], points: int, given: Mapping[str, Any]
 ) -> Values:
     """Integrals over some axes, by Gauss-Legendre quadrature.
 
     Arguments:
-        pieces, edges: the models, and the instants between which each of them holds.
-        operator: what is integrated.
-        problem: the fields and the shape.
+        solution: whose operator is integrated.
         axes: those integrated over.
-        points: of quadrature, along each of these.
+        points: of quadrature, along each of these, in each window of time.
         given: one-dimensional coordinates of the other axes.
 
     Returns: by name, arrays with a dimension for each axis that is left.
     """
-    box = problem.box
+    problem, box = solution.problem, solution.problem.box
+    pieces, edges = solution.pieces, solution.edges
     rule = quadrature(box, points)
 
     def lattice(**changed: Any) -> Lattice:
@@ -49,7 +44,7 @@ def integral_of(
         return Lattice(weights=weights, **used)
 
     def compute(piece: Piece, place: Lattice) -> Values:
-        source, found = source_and_expressions(piece, operator, problem.whole, place)
+        source, found = source_and_expressions(piece, solution.operator, problem.whole, place)
         weights = tuple(None if w is None else jnp.asarray(w, source.dtype) for w in place.weights)
         return {
             name: _integral(source, expression, place, weights, axes, problem.shape)
@@ -71,6 +66,31 @@ def integral_of(
     return {name: add_up(one[name] for one in each) for name in each[0]}
 
 
+def norms_of(solution: Solution, points: int) -> Values:
+    """The L2 norm √∫u² of each expression, where `points` are of quadrature along each axis."""
+    spans = [window.problem for window in solution.windows]
+    with precision_for(solution) as traced:
+        pieces = in_callers_precision(solution.pieces) if traced else solution.pieces
+        squares = [_squares(solution, *each, points) for each in zip(pieces, spans)]
+        return {name: jnp.sqrt(add_up(each[name] for each in squares)) for name in squares[0]}
+
+
+def _squares(solution: Solution, piece: Piece, span: Problem, points: int) -> Values:
+    """∫u² of each expression over one interval of time."""
+    problem, rule = solution.problem.whole, quadrature(span.box, points)
+    source, found = source_and_expressions(piece, solution.operator, problem, rule)
+    weights = tuple(jnp.asarray(w, source.dtype) for w in rule.weights)
+    out = {}
+    for name, expression in found.items():
+        factors = _factors(source, expression, rule, weights, problem.shape)
+        if factors is not None:
+            out[name] = factors.norm() ** 2
+        else:
+            values = evaluate(piece, solution.operator, problem, rule)[name]
+            out[name] = rule.mean(jnp.nan_to_num(values) ** 2) * span.box.volume
+    return out
+
+
 def _integral(
     source: AbstractValues,
     expression: Any,
@@ -79,52 +99,31 @@ def _integral(
     gone: Sequence[str],
     shape: Shape | None,
 ) -> Array:
-    formal = isinstance(expression, Field) and expression.linear and expression.is_formal
-    if isinstance(source, SeparableSource) and formal and shape is None:
-        factors = (c[None] for c in columns(source.parts(expression.terms)))
-        rest = Separable(lattice.axes, factors, weights).integral(*gone)
+    factors = _factors(source, expression, lattice, weights, shape)
+    if factors is not None:
+        rest = factors.integral(*gone)
         return rest.values() if isinstance(rest, Separable) else rest
     check_fits("the lattice of this integral", math.prod(lattice.shape) * 8, "use fewer points=")
     values = values_of(expression, source.shape, "of")
     if shape is not None:
         values = jnp.where(shape.mask(lattice.arrays()), values, 0.0)
-    for axis in sorted(set(gone), key=lattice.axes.index, reverse=True):
-        at = lattice.axes.index(axis)
+    for at in reversed(range(len(lattice.axes))):
         weight = weights[at]
-        assert weight is not None  # every axis that is integrated over has a rule
-        values = jnp.tensordot(values, weight, ([at], [0]), precision="highest")
+        if lattice.axes[at] in gone and weight is not None:
+            values = jnp.tensordot(values, weight, ([at], [0]), precision="highest")
     return values
 
 
-def norms_of(
-    pieces: Sequence[Piece],
-    edges: Sequence[float],
-    operator: AbstractOperator,
-    problem: Problem,
-    points: int,
-) -> Values:
-    """The L2 norm √∫u² of each expression, where `points` are of quadrature along each axis."""
-    spans = [problem]
-    if len(pieces) > 1:
-        spans = [problem.during(*edges[i : i + 2]) for i in range(len(pieces))]
-    with precision_for(pieces) as traced:
-        pieces = in_callers_precision(list(pieces)) if traced else pieces
-        squares = [_squares(*each, operator, points) for each in zip(pieces, spans)]
-        return {name: jnp.sqrt(add_up(each[name] for each in squares)) for name in squares[0]}
-
-
-def _squares(piece: Piece, problem: Problem, operator: AbstractOperator, points: int) -> Values:
-    """∫u² of each expression over one interval of time."""
-    rule = quadrature(problem.box, points)
-    source, found = source_and_expressions(piece, operator, problem.whole, rule)
-    weights = tuple(jnp.asarray(w, source.dtype) for w in rule.weights)
-    out = {}
-    for name, expression in found.items():
-        formal = isinstance(expression, Field) and expression.linear and expression.is_formal
-        if isinstance(source, SeparableSource) and formal and problem.shape is None:
-            factors = (c[None] for c in columns(source.parts(expression.terms)))
-            out[name] = Separable(rule.axes, factors, weights).norm() ** 2
-        else:
-            values = jnp.nan_to_num(evaluate(piece, operator, problem.whole, rule)[name])
-            out[name] = rule.mean(values**2) * problem.box.volume
-    return out
+def _factors(
+    source: AbstractValues,
+    expression: Any,
+    lattice: Lattice,
+    weights: Sequence[Array | None],
+    shape: Shape | None,
+) -> Separable | None:
+    """An expression as a sum of products; None where it is none, or the domain is no box."""
+    formal = isinstance(expression, Field) and expression.linear and expression.is_formal
+    if not (isinstance(source, SeparableSource) and formal and shape is None):
+        return None
+    each = (c[None] for c in columns(source.parts(expression.terms)))
+    return Separable(lattice.axes, each, weights)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 import weakref
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -165,3 +167,82 @@ class Beside:
 
     def __hash__(self) -> int:
         return 0
+
+
+class AbstractRun(eqx.Module):
+    """Answers about the run behind a solution: `solution.history` is `solution.outcome.history`."""
+
+    @property
+    @abstractmethod
+    def outcome(self) -> Outcome:
+        """What the run was: its recipe, history, timing, estimate, advice and record."""
+
+    @property
+    def recipe(self) -> Recipe:
+        """How the problem was solved."""
+        return self.outcome.recipe
+
+    @property
+    def history(self) -> History:
+        """The losses during training, and the error where there is a reference."""
+        return self.outcome.history
+
+    @property
+    def timing(self) -> Timing:
+        """How long compiling and training took."""
+        return self.outcome.timing
+
+    @property
+    def seed(self) -> int:
+        """The seed of the random numbers."""
+        return self.outcome.seed
+
+    @property
+    def best_step(self) -> int:
+        """The step at which these parameters were found."""
+        return self.outcome.best_step
+
+    @property
+    def best_loss(self) -> float:
+        """The loss of these parameters."""
+        return self.outcome.best_loss
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory of a training step, where the device tells."""
+        return self.outcome.memory_bytes
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run was stopped before its last step."""
+        return self.outcome.interrupted
+
+    @property
+    def run_dir(self) -> Path | None:
+        """The folder that the run is kept in."""
+        return self.outcome.run_dir
+
+    @property
+    def device(self) -> str:
+        """What the solution was computed on."""
+        return self.outcome.device
+
+    @property
+    def estimate(self) -> float | None:
+        """The estimated relative L2 error, where the problem was solved without a recipe."""
+        return self.outcome.estimate
+
+    @property
+    def levels(self) -> tuple[Any, ...]:
+        """The levels of refinement behind the estimate."""
+        return self.outcome.levels
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Sentences about what is in the way of a better solution, and what would help."""
+        return self.outcome.advice
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """The run in numbers, as `separax solve --json` prints it."""
+        return self.outcome.record

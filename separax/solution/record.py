@@ -37,8 +37,7 @@ def environment() -> dict[str, Any]:
 
 def make_record(found: Solution | Ensemble) -> dict[str, Any]:
     """A run in numbers: what `separax solve --json` prints."""
-    solutions = list(found) if isinstance(found, Ensemble) else [found]
-    first = solutions[0]
+    solutions, first = found.solutions, found.solutions[0]
     known = first.problem.reference is not None
     each = Ensemble(solutions).errors() if known else [(None, None)] * len(solutions)
     errors, spreads = zip(*each)

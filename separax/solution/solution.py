@@ -4,11 +4,10 @@ integrated, inside any program of JAX too."""
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,29 +15,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import InputError, is_traced, listed, shown
-from ..domain import TIME, Box, Lattice, Points
+from ..core import InputError, is_traced, listed
+from ..domain import TIME, Lattice, Points
 from ..equations import Problem
-from ..networks import MAX_ORDER
-from ..recipe import Recipe
 from ..residuals import Model
-from ..separable import Separable
-from .errors import Errors, KnownValues, errors_against, known_values
-from .evaluation import Piece, by_piece, exported_program, values_at
+from .errors import Errors, KnownValues, errors_against, jumps_of, known_values
+from .evaluation import Piece, lattice_from, values_at
+from .exports import AbstractExport
+from .factors import factors_on
 from .integrals import integral_of, norms_of
 from .operators import AbstractOperator, Applied, Derivative, Outputs, check_not_applied
-from .outcome import Beside, History, Outcome, Timing
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from .outcome import AbstractRun, Beside, Outcome
 
 
-class Solution(eqx.Module):
+class Solution(AbstractRun, AbstractExport):
     """The solution of a problem: a function of its coordinates.
 
     Call it on a lattice, ask it `at` points, differentiate, integrate and measure it. It is an
-    Equinox module whose leaves are its parameters: `jax.jit`, `grad`, `hessian` and `vmap` work over
-    all of these, with respect to coordinates and to parameters. Outside a transformation it is
+    Equinox module whose leaves are its parameters: `jax.jit`, `grad`, `hessian` and `vmap` work
+    over all of these, with respect to coordinates and to parameters. Outside a transformation it is
     evaluated in its own precision; inside one, the caller's precision counts.
 
     Attributes:
@@ -72,31 +67,27 @@ class Solution(eqx.Module):
     def joined(cls, problem: Problem, windows: Sequence[Solution], outcome: Outcome) -> Solution:
         """One solution from those of windows of time that follow each other."""
         edges = [windows[0].edges[0], *(window.edges[-1] for window in windows)]
-        whole = edges[-1] == problem.box[TIME][1]
-        return cls(
-            problem if whole else problem.during(edges[0], edges[-1]),
-            [window.pieces[0] for window in windows],
-            outcome,
-            edges,
-        )
+        if edges[-1] != problem.box[TIME][1]:
+            problem = problem.during(edges[0], edges[-1])
+        return cls(problem, [window.pieces[0] for window in windows], outcome, edges)
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (self.problem, self.pieces, self._known_outcome, self.edges, self.operator)
+        return Solution, (self.problem, self.pieces, self._outcome, self.edges, self.operator)
 
-    # --- what the run was --------------------------------------------------------------------------
+    # --- its run ---------------------------------------------------------------------------------
 
     @property
-    def _known_outcome(self) -> Outcome | None:
+    def _outcome(self) -> Outcome | None:
         return self._beside.outcome_of(self.pieces)
 
     @property
     def outcome(self) -> Outcome:
         """What the run was: its recipe, history, timing, estimate, advice and record."""
-        found = self._known_outcome
+        found = self._outcome
         if found is None:
             raise InputError(
-                "outcome: this solution came out of a transformation of JAX, which keeps its function"
-                " and not its run: ask the solution that `solve` returned"
+                "outcome: this solution came out of a transformation of JAX, which keeps its"
+                " function and not its run: ask the solution that `solve` returned"
             )
         return found
 
@@ -109,77 +100,12 @@ class Solution(eqx.Module):
         """The same function, with the record of its run."""
         return self.with_outcome(record=dict(record))
 
-    @property
-    def recipe(self) -> Recipe:
-        """How the problem was solved."""
-        return self.outcome.recipe
+    # --- its parts -------------------------------------------------------------------------------
 
     @property
-    def history(self) -> History:
-        """The losses during training, and the error where there is a reference."""
-        return self.outcome.history
-
-    @property
-    def timing(self) -> Timing:
-        """How long compiling and training took."""
-        return self.outcome.timing
-
-    @property
-    def seed(self) -> int:
-        """The seed of the random numbers."""
-        return self.outcome.seed
-
-    @property
-    def best_step(self) -> int:
-        """The step at which these parameters were found."""
-        return self.outcome.best_step
-
-    @property
-    def best_loss(self) -> float:
-        """The loss of these parameters."""
-        return self.outcome.best_loss
-
-    @property
-    def memory_bytes(self) -> int | None:
-        """The memory of a training step, where the device tells."""
-        return self.outcome.memory_bytes
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the run was stopped before its last step."""
-        return self.outcome.interrupted
-
-    @property
-    def run_dir(self) -> Path | None:
-        """The folder that the run is kept in."""
-        return self.outcome.run_dir
-
-    @property
-    def device(self) -> str:
-        """What the solution was computed on."""
-        return self.outcome.device
-
-    @property
-    def estimate(self) -> float | None:
-        """The estimated relative L2 error, where the problem was solved without a recipe."""
-        return self.outcome.estimate
-
-    @property
-    def levels(self) -> tuple[Any, ...]:
-        """The levels of refinement behind the estimate."""
-        return self.outcome.levels
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """Sentences about what is in the way of a better solution, and what would help."""
-        return self.outcome.advice
-
-    @property
-    def record(self) -> Mapping[str, Any]:
-        """The run in numbers, as `separax solve --json` prints it."""
-        return self.outcome.record
-
-    # --- its parts ---------------------------------------------------------------------------------
+    def solutions(self) -> tuple[Solution, ...]:
+        """Itself alone: those of an ensemble are several."""
+        return (self,)
 
     @property
     def model(self) -> Model:
@@ -188,7 +114,8 @@ class Solution(eqx.Module):
 
     @property
     def unknowns(self) -> dict[str, Any]:
-        """The coefficients that were found, by name: numbers, or traced scalars in a transformation."""
+        """The coefficients that were found, by name: numbers, or traced scalars in a
+        transformation."""
         found = self.model.unknowns
         return dict(found) if is_traced(found) else {k: float(v) for k, v in found.items()}
 
@@ -210,51 +137,25 @@ class Solution(eqx.Module):
     @property
     def is_marched(self) -> bool:
         """Whether it was solved window by window."""
-        known = self._known_outcome
+        known = self._outcome
         return len(self.pieces) > 1 or (known is not None and bool(known.windows))
 
     @property
     def windows(self) -> tuple[Solution, ...]:
-        """The parts of a solution over several windows of time, each a solution on its own interval."""
-        known = self._known_outcome
-        outcomes = known.windows if known is not None else ()
+        """The parts of a solution over several windows of time, each a solution on its own
+        interval."""
         if not self.is_marched:
             return (self,)
+        known = self._outcome
+        outcomes = (known and known.windows) or [None] * len(self.pieces)
         return tuple(
             Solution(
-                self.problem.during(*self.edges[i : i + 2]),
-                [piece],
-                outcomes[i] if outcomes else None,
-                operator=self.operator,
+                self.problem.during(*self.edges[i : i + 2]), [piece], own, operator=self.operator
             )
-            for i, piece in enumerate(self.pieces)
+            for i, (piece, own) in enumerate(zip(self.pieces, outcomes))
         )
 
-    def jumps(self, points: int = 64) -> dict[str, np.ndarray]:
-        """How far apart two windows are where they meet, relative to the size of the field there.
-
-        Arguments:
-            points: along each axis of space at which they are compared.
-
-        Returns: by field, one number per inner edge.
-        """
-        box, windows = self.problem.box, self.windows
-        space = {a: np.linspace(*box[a], points) for a in box.space}
-        found: dict[str, list[float]] = {}
-        for before, after, edge in zip(windows, windows[1:], self.edges[1:]):
-            lattice = Lattice(weights=None, **{a: space.get(a, np.array([edge])) for a in box.axes})
-            one, other = (
-                {k: np.asarray(v, np.float64) for k, v in w.values(lattice).items()}
-                for w in (before, after)
-            )
-            for name, values in one.items():
-                size, jump = (
-                    math.sqrt(np.nanmean(each**2)) for each in (values, values - other[name])
-                )
-                found.setdefault(name, []).append(jump / (size or 1.0))
-        return {name: np.array(each) for name, each in found.items()}
-
-    # --- values ------------------------------------------------------------------------------------
+    # --- values ----------------------------------------------------------------------------------
 
     def __call__(self, *arguments: Any, **coordinates: Any) -> Any:
         """On a lattice: `solution(t=ts, x=xs)` has shape (len(ts), len(xs)).
@@ -269,14 +170,15 @@ class Solution(eqx.Module):
         return _only({k: jnp.squeeze(v, dropped) for k, v in self.values(lattice).items()})
 
     def at(self, points: Any) -> Any:
-        """At scattered points: (n, axes) → (n,), or a dict of such arrays.
+        """At scattered points: (n, axes) → (n,).
 
         Arguments:
             points: one row per point, columns in the order of the box's axes.
+
+        Returns: an array; a dict of arrays where there are several fields.
         """
         scattered = Points.of(self.problem.box, points)
-        for axis, c in zip(scattered.axes, scattered.coordinates):
-            self._check_inside(axis, c)
+        self._check_inside(scattered)
         return _only(self.values(scattered))
 
     def point(self, coordinates: Any) -> Any:
@@ -284,6 +186,8 @@ class Solution(eqx.Module):
 
         Arguments:
             coordinates: one number per axis, in the order of the box's axes.
+
+        Returns: a scalar; a dict of scalars where there are several fields.
         """
         return jax.tree.map(lambda v: v[0], self.at(jnp.asarray(coordinates)[None]))
 
@@ -293,31 +197,38 @@ class Solution(eqx.Module):
         Arguments:
             place: where, in the coordinates of the problem.
             host: the device that computes, if not the default one.
+
+        Returns: arrays of the place's shape; coordinates are not checked.
         """
-        return values_at(self.pieces, self.edges, self.operator, self.problem, place, host)
+        return values_at(self, place, host)
 
     def lattice(
         self, arguments: Sequence[Any], coordinates: Mapping[str, Any]
     ) -> tuple[Lattice, tuple[int, ...]]:
-        """A lattice from coordinates by name or in order, and the axes given as numbers, which a
-        result does not keep. Refuses what is outside the box."""
+        """A lattice from coordinates in order or by name. Refuses what is outside the box.
+
+        Returns: the lattice, and the places of the axes given as numbers, which a result does not
+            keep.
+        """
         lattice, dropped = lattice_from(self.problem.box, arguments, coordinates)
-        for axis, c in zip(lattice.axes, lattice.coordinates):
-            self._check_inside(axis, c)
+        self._check_inside(lattice)
         return lattice, dropped
 
-    def _check_inside(self, axis: str, coordinates: Any) -> None:
+    def _check_inside(self, place: Lattice | Points) -> None:
         # the network says something outside the box too, but it is not the solution of anything
-        if axis not in self.problem.periodic:
-            self.problem.box.check_inside(axis, coordinates, "solution")
+        for axis, c in zip(place.axes, place.coordinates):
+            if axis not in self.problem.periodic:
+                self.problem.box.check_inside(axis, c, "solution")
 
-    # --- operators ---------------------------------------------------------------------------------
+    # --- operators -------------------------------------------------------------------------------
 
     def d(self, **orders: int) -> Solution:
-        """A partial derivative: `solution.d(x=2)(t=ts, x=xs)`.
+        """A partial derivative: `solution.d(x=2)(t=ts, x=xs)` is ∂²u/∂x².
 
         Arguments:
             orders: how often to differentiate along each axis.
+
+        Returns: a solution whose values are the derivative's.
         """
         return self.of_operator(Derivative(self.operator, tuple(orders.items())))
 
@@ -327,6 +238,8 @@ class Solution(eqx.Module):
         Arguments:
             operator: a function of the fields, coordinates and unknown coefficients that it names,
                 with an expression or a dict of them as its result.
+
+        Returns: a solution whose values are the operator's.
         """
         check_not_applied(self.operator, "of", "write both in one, solution.of(lambda u: …)")
         return self.of_operator(Applied.of(self.problem, operator))
@@ -334,12 +247,12 @@ class Solution(eqx.Module):
     def of_operator(self, operator: AbstractOperator) -> Solution:
         """Another operator of the same models."""
         made = operator.traced(self.problem)
-        return Solution(self.problem, self.pieces, self._known_outcome, self.edges, made)
+        return Solution(self.problem, self.pieces, self._outcome, self.edges, made)
 
-    # --- integrals and factors ---------------------------------------------------------------------
+    # --- integrals and factors -------------------------------------------------------------------
 
     def integral(self, *axes: str, points: int = 64, **coordinates: Any) -> Any:
-        """The integral over the named axes, by Gauss-Legendre quadrature.
+        """The integral ∫u over the named axes, by Gauss-Legendre quadrature.
 
         `solution.integral()` is a number; `solution.integral("x", t=ts)` has shape (len(ts),). A
         separable solution is integrated factor by factor, whatever the number of axes.
@@ -348,6 +261,9 @@ class Solution(eqx.Module):
             axes: to integrate over; all of them if none is named.
             points: of quadrature, along each of these, in each window.
             coordinates: of the other axes, by name.
+
+        Returns: an array with a dimension for each axis that is given as an array; a dict of arrays
+            where there are several fields.
         """
         box = self.problem.box
         for axis in axes:
@@ -355,12 +271,9 @@ class Solution(eqx.Module):
         gone = axes or box.axes
         held = {a: [box[a][0]] for a in gone}
         lattice, dropped = self.lattice((), {**coordinates, **held})
-        given = {a: lattice[a] for a in box.axes if a not in gone}
-        found = integral_of(
-            self.pieces, self.edges, self.operator, self.problem, gone, points, given
-        )
         kept = [a for a in box.axes if a not in gone]
-        single = tuple(kept.index(box.axes[i]) for i in dropped if box.axes[i] not in gone)
+        found = integral_of(self, gone, points, {a: lattice[a] for a in kept})
+        single = tuple(kept.index(box.axes[i]) for i in dropped)
         return _only({k: jnp.squeeze(v, single) for k, v in found.items()})
 
     def norm(self, points: int = 64) -> Any:
@@ -368,57 +281,47 @@ class Solution(eqx.Module):
 
         Arguments:
             points: of quadrature along each axis, in each window.
+
+        Returns: a number; a dict of numbers where there are several fields.
         """
-        found = norms_of(self.pieces, self.edges, self.operator, self.problem, points)
+        found = norms_of(self, points)
         return _only(found if is_traced(found) else {k: float(v) for k, v in found.items()})
 
     def separable(self, lattice: Lattice, order: int = 0) -> Any:
-        """The factors on a lattice: a `Separable` per field, with derivatives up to `order`."""
-        if not self.is_separable:
-            raise InputError(
-                "separable: the network of this solution is not separable; solve with network=sx.SPINN(…)"
-            )
-        if len(self.pieces) > 1:
-            raise InputError(
-                "separable: every window has factors of its own: write solution.windows[0].separable(lattice)"
-            )
-        if not 0 <= order <= MAX_ORDER:
-            raise InputError(f"separable: order must be from 0 to {MAX_ORDER}, got {shown(order)}")
-        check_not_applied(
-            self.operator, "separable", "ask the solution, separable(lattice, order=1)"
-        )
-        axes = self.problem.box.axes
-        ordered = Lattice(
-            weights=dict(zip(lattice.axes, lattice.weights)), **{a: lattice[a] for a in axes}
-        )
+        """The factors f_ij of u = Σ_j Π_i f_ij(x_i) on a lattice.
 
-        def compute(piece: Piece, place: Lattice) -> Any:
-            network: Any = piece.model.network
-            jets = network.jets(piece.own_time(place).coordinates, order)
-            return {
-                name: Separable(axes, [jet[i] for jet in jets], ordered.weights)
-                for i, name in enumerate(self.problem.fields)
-            }
+        Arguments:
+            lattice: the points of each axis.
+            order: up to which derivatives are wanted.
 
-        return _only(by_piece(self.pieces, self.edges, ordered, 0, compute))
+        Returns: a `Separable`; a dict of them where there are several fields.
+        """
+        return _only(factors_on(self, lattice, order))
 
-    # --- errors ------------------------------------------------------------------------------------
+    # --- errors ----------------------------------------------------------------------------------
 
     def relative_l2(
         self, reference: Any = None, field: str | None = None, **coordinates: Any
     ) -> Any:
-        """‖û - u‖ / ‖u‖ over all fields, or over one.
+        """The relative L2 error ‖û - u‖ / ‖u‖ over all fields, or over one.
 
         Arguments:
             reference: the problem's own if it is not given; a function like it; or an array, by
                 field a dict, on the lattice given.
             field: one of several.
             coordinates: by axis, of the lattice; a regular one if they are not given.
+
+        Returns: a number.
         """
         return self.errors(reference, field, **coordinates).relative_l2
 
     def rmse(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> Any:
-        """The root of the mean squared difference from the reference. Arguments as `relative_l2`."""
+        """The root of the mean squared difference from the reference.
+
+        Arguments: as of `relative_l2`.
+
+        Returns: a number.
+        """
         return self.errors(reference, field, **coordinates).rmse
 
     def errors(
@@ -428,11 +331,14 @@ class Solution(eqx.Module):
         known: KnownValues | None = None,
         **coordinates: Any,
     ) -> Errors:
-        """`relative_l2` and `rmse`, from one evaluation. Arguments as `relative_l2`; `known` are
-        values of the problem's reference that somebody has computed already."""
+        """`relative_l2` and `rmse`, from one evaluation.
+
+        Arguments: as of `relative_l2`, and:
+            known: values of the problem's reference that were computed already.
+        """
         check_not_applied(self.operator, "relative_l2", "compare the values with jnp")
         ask = lambda: errors_against(self, reference, field, coordinates, known)  # noqa: E731
-        outcome = self._known_outcome
+        outcome = self._outcome
         if reference is not None or coordinates or outcome is None or is_traced(self.pieces):
             return ask()
         # kept: a record, a page and whoever prints a solution ask for the same
@@ -441,184 +347,38 @@ class Solution(eqx.Module):
             kept = outcome.measured[field] = against, ask()
         return kept[1]
 
-    # --- outside of JAX ----------------------------------------------------------------------------
-
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Keeps the solution in a folder of its own, from which `sx.load(folder)` makes it again."""
-        from ..runs import save  # what keeps solutions knows what they are, not the other way round
-
-        check_not_applied(self.operator, "save", "save the solution itself")
-        return save(self, folder)
-
-    def plot(
-        self,
-        x: Any = None,
-        y: Any = None,
-        *,
-        field: str | None = None,
-        reference: bool = False,
-        points: int | None = None,
-        at: Mapping[str, Any] | None = None,
-        **held: Any,
-    ) -> Figure:
-        """A matplotlib figure of a slice or a line: `solution.plot(x="x", y="y", t=0.5)`.
+    def jumps(self, points: int = 64) -> dict[str, np.ndarray]:
+        """How far apart two windows are where they meet, relative to the size of the field there.
 
         Arguments:
-            x, y: the names of the axes to show to the right and upwards; x alone makes a line. A
-                number holds the axis of that name, like any other: `solution.plot(x=0.3)`.
-            field: of a system, which; the first whose truth is known otherwise.
-            reference: show the reference and the difference beside it.
-            points: along each axis shown.
-            at: where axes are held, as a dict; for an axis called x or y while the word says what to
-                show.
-            held: where axes are held, by name; several values of one axis make several pictures.
+            points: along each axis of space at which they are compared.
+
+        Returns: by field, one number per inner edge.
         """
-        from ..output import plot
-
-        return plot(self, x, y, field=field, reference=reference, points=points, at=at, **held)
-
-    def animate(
-        self, path: str | os.PathLike[str], x: Any = None, y: Any = None, **options: Any
-    ) -> Path:
-        """A film along time, or along the axis `over` names: `solution.animate("out.gif", x="x")`.
-
-        A GIF, or an MP4 where there is an ffmpeg (`separax[film]`).
-
-        Arguments:
-            path: the file to write.
-            x, y: the axes to show, as for `plot`.
-            options: `over`, `frames` (60), `rate` per second (20), and those of `plot`.
-        """
-        from ..output import animate
-
-        return animate(self, path, x, y, **options)
-
-    def to_xarray(
-        self,
-        *,
-        points: int | Mapping[str, int] | None = None,
-        units: Mapping[str, str] | None = None,
-        **coordinates: Any,
-    ) -> Any:
-        """On a lattice, as an `xarray.Dataset` with named coordinates.
-
-        Arguments:
-            points: along axes that are not given.
-            units: of fields and axes, by name.
-            coordinates: by axis; one given as a number is a coordinate without a dimension.
-        """
-        from ..output import dataset, grid
-
-        return dataset(grid(self, coordinates, points, units=units))
-
-    def export(
-        self,
-        path: str | os.PathLike[str],
-        /,
-        *,
-        field: str | None = None,
-        points: int | Mapping[str, int] | None = None,
-        units: Mapping[str, str] | None = None,
-        at: Any = None,
-        **coordinates: Any,
-    ) -> Path:
-        """Writes the solution to a file whose ending says how.
-
-        `.nc`, `.vtr`, `.pvd`, `.csv`, `.npy` and `.npz` hold values on a lattice, written in pieces,
-        so that it may be larger than memory. `.jax` holds the evaluation itself at any number of
-        points, which runs without separax. `.png`, `.svg` and `.pdf` are figures, with the options of
-        `plot`; `.gif` and `.mp4` films, with those of `animate`.
-
-        Arguments:
-            path: the file to write.
-            field: one of several.
-            points, units, coordinates: as for `to_xarray`.
-            at: scattered points instead, (n, axes), for a table.
-        """
-        from ..output import export
-
-        return export(self, path, coordinates, points, field, units, at)
-
-    def program(self) -> bytes:
-        """The evaluation at scattered points as a program of `jax.export`, which runs without
-        separax: `jax.export.deserialize(program).call(points)` takes (n, axes) points, for any n."""
-        return exported_program(self.pieces, self.edges, self.operator, self.problem)
+        return jumps_of(self, points)
 
     def __repr__(self) -> str:
-        found = self._known_outcome
+        name, found = self.problem.name, self._outcome
         if found is None or not isinstance(self.operator, Outputs):
-            return f"Solution({self.problem.name!r}, of {listed(name or 'one value' for name in self.names)})"
-        measured = found.measured.get(None)
-        error = ""
+            return f"Solution({name!r}, of {listed(name or 'one value' for name in self.names)})"
+        measured, error = found.measured.get(None), ""
         if measured is not None and measured[0] is self.problem.reference:
             error = f", relative_l2={measured[1].relative_l2:.2e}"
-        return (
-            f"Solution({self.problem.name!r}, loss={found.best_loss:.2e} at step"
-            f" {found.best_step:,}{error})"
-        )
-
-    def _repr_html_(self) -> str:
-        from ..output import of_solution
-
-        return of_solution(self)
-
-
-def _rebuilt(
-    problem: Problem,
-    pieces: Sequence[Piece],
-    outcome: Outcome | None,
-    edges: Sequence[float],
-    operator: AbstractOperator,
-) -> Solution:
-    return Solution(problem, pieces, outcome, edges, operator)
+        at = f"{found.best_loss:.2e} at step {found.best_step:,}"
+        return f"Solution({name!r}, loss={at}{error})"
 
 
 def _only(values: Mapping[str, Any]) -> Any:
     return next(iter(values.values())) if len(values) == 1 else dict(values)
 
 
-def lattice_from(
-    box: Box, arguments: Sequence[Any], coordinates: Mapping[str, Any]
-) -> tuple[Lattice, tuple[int, ...]]:
-    """A lattice from what a user writes, and the axes that were given as numbers.
-
-    Arguments:
-        box: whose axes they are.
-        arguments: a `Lattice`, or coordinates in the order of the axes.
-        coordinates: by axis, arrays or numbers.
-
-    Returns: the lattice, and the places of its axes that a result does not keep.
-    """
-    if len(arguments) == 1 and isinstance(arguments[0], Lattice):
-        coordinates, arguments = dict(zip(arguments[0].axes, arguments[0].coordinates)), ()
-    given = dict(zip(box.axes, arguments)) | dict(coordinates)
-    if len(arguments) > box.dimension:
-        raise InputError(
-            f"solution: {len(arguments)} arrays for {box.dimension} axes ({listed(box.axes)})"
-        )
-    for axis in given:
-        box.check_axis(axis, "solution")
-    if missing := [axis for axis in box.axes if axis not in given]:
-        raise InputError(
-            f"solution: no coordinates for {listed(missing)}: write"
-            f" solution({', '.join(f'{a}={a}s' for a in box.axes)}) with one array or number per axis"
-        )
-    for axis, c in given.items():
-        if np.ndim(c) > 1:
-            raise InputError(
-                f"solution: {axis} must be a number or a one-dimensional array, got shape"
-                f" {np.shape(c)}; for scattered points use solution.at(points)"
-            )
-    dropped = tuple(i for i, axis in enumerate(box.axes) if np.ndim(given[axis]) == 0)
-    flat = {
-        a: jnp.reshape(c, -1) if isinstance(c, jax.Array) else np.reshape(c, -1)
-        for a, c in given.items()
-    }
-    return Lattice(weights=None, **{a: flat[a] for a in box.axes}), dropped
-
-
 class Ensemble(Sequence):
-    """Solutions of one problem from several seeds, trained at once. `record` is the run in numbers."""
+    """Solutions of one problem from several seeds, trained at once.
+
+    Attributes:
+        solutions: one for each seed.
+        record: the run in numbers.
+    """
 
     def __init__(self, solutions: Sequence[Solution], record: Mapping[str, Any] | None = None):
         self.solutions, self.record = tuple(solutions), dict(record or {})

@@ -22,7 +22,7 @@ from separax.networks.known_part import KnownPart
 from separax.output.viewer.data import payload
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
-from separax.runs.factors import factors
+from separax.solution.factors import factors
 from separax.solving.marching import check
 from separax.training.trainer import Trainer
 

@@ -247,7 +247,7 @@ def test_bad_input_is_named(run, tmp_path, monkeypatch, options, words):
 def test_a_vtk_grid_has_three_axes(solution, tmp_path):
     four = Grid(solution, dict.fromkeys("txyz", T), (), ("u",), {})
     with pytest.raises(sx.InputError, match=r"three axes at most.*t=0.5.*\.pvd"):
-        write_vtr(four, tmp_path / "out.vtr")
+        write_vtr(four, tmp_path / "draft", tmp_path / "out.vtr")
 
 
 # --- pictures ---------------------------------------------------------------------------------------------------------

@@ -12,9 +12,8 @@ from untrained import untrained, untrained_march
 import separax as sx
 from separax.output.viewer import data as page
 from separax.paper.catalogue import navier_stokes
-from separax.runs.factors import factors
 from separax.separable.tucker import Tucker, join, multiply_core, shorten
-from separax.solution.factors import has_core
+from separax.solution.factors import factors, has_core
 
 AXES = {"t": (0, 1), "x": (-1, 1), "y": (0, 2), "z": (-2, 2)}
 

@@ -1,6 +1,7 @@
-"""Solutions in the files of other tools, one module per format. The ending of a file's name says which.
+"""Solutions in the files of other tools. The ending of a file's name says which.
 
-Values are written in pieces: what is in memory at a time is some million of them, however large the lattice is.
+Values are written in pieces: what is in memory at a time is some million of them, however large the
+lattice is.
 """
 
 from __future__ import annotations
@@ -28,16 +29,26 @@ from .writers import (
 
 # by ending: what it is, and what writes it to a draft that will take the place of the final path
 FORMATS: dict[str, tuple[str, Callable[[Grid, Path, Path], None]]] = {
-    ".nc": ("NetCDF", lambda grid, draft, final: write_netcdf(grid, draft)),
-    ".vtr": ("VTK, for ParaView", lambda grid, draft, final: write_vtr(grid, draft)),
+    ".nc": ("NetCDF", write_netcdf),
+    ".vtr": ("VTK, for ParaView", write_vtr),
     ".pvd": ("VTK, a series in time", write_pvd),
-    ".csv": ("a table", lambda grid, draft, final: write_csv(grid, draft)),
-    ".npy": ("NumPy, one field", lambda grid, draft, final: write_npy(grid, draft)),
-    ".npz": (
-        "NumPy, all fields and coordinates",
-        lambda grid, draft, final: write_npz(grid, draft),
-    ),
+    ".csv": ("a table", write_csv),
+    ".npy": ("NumPy, one field", write_npy),
+    ".npz": ("NumPy, all fields and coordinates", write_npz),
 }
+FIGURES = {
+    ".png": "a picture",
+    ".svg": "a picture of lines and words",
+    ".pdf": "a picture for print",
+}
+FILMS = {".gif": "a film", ".mp4": "a film, with ffmpeg"}
+PICTURES = FIGURES | FILMS
+PROGRAM = ".jax"
+ENDINGS = (
+    {ending: what for ending, (what, _) in FORMATS.items()}
+    | PICTURES
+    | {PROGRAM: "the evaluation, as a program of jax.export"}
+)
 
 
 def export(
@@ -49,32 +60,51 @@ def export(
     units: Mapping[str, str] | None = None,
     at: Any = None,
 ) -> Path:
-    """Writes a solution, or an operator of one, to a file; returns it. Of a picture, the coordinates are what `plot` takes."""
+    """Writes a solution, or an operator of one, to a file.
+
+    Arguments:
+        view: what is written.
+        path: of the file.
+        coordinates: by axis; of a picture, what `plot` takes.
+        points: along axes without coordinates.
+        field: one of several.
+        units: of fields and axes, by name.
+        at: scattered points instead, for a table.
+
+    Returns: the path.
+    """
     final = Path(path)
-    endings = {ending: what for ending, (what, _) in FORMATS.items()} | PICTURES
-    endings[PROGRAM] = "the evaluation, as a program of jax.export"
-    if final.suffix.lower() not in endings:
-        known = ", ".join(f"{ending} ({what})" for ending, what in endings.items())
+    ending = final.suffix.lower()
+    if ending not in ENDINGS:
+        known = ", ".join(f"{ending} ({what})" for ending, what in ENDINGS.items())
         raise InputError(
-            f"to: {final.name!r} has an ending that is not known here; known are {known}.{nearest(final.suffix, endings)}"
+            f"to: {final.name!r} has an ending that is not known here; known are"
+            f" {known}.{nearest(final.suffix, ENDINGS)}"
         )
     if not final.parent.is_dir():
         raise InputError(f"to: there is no folder {final.parent}: make it, or choose another one")
-    if final.suffix.lower() in PICTURES:
-        return write_picture(view, final, units, field=field, points=points, at=at, **coordinates)
-    if final.suffix.lower() == PROGRAM:
-        return write_program(view, final, field, units, points=points, at=at, **coordinates)
+    options = {"points": points, "at": at, **coordinates}
+    if ending in PICTURES:
+        if units:
+            raise InputError(
+                "units: a picture has no place for them: leave them out, or write"
+                f" {final.with_suffix('.nc').name!r}"
+            )
+        return (save_figure if ending in FIGURES else animate)(view, final, field=field, **options)
+    if ending == PROGRAM:
+        return write_program(view, final, field, options | {"units": units})
     place = grid(view, coordinates, points, field, units)
-    if at is not None and (final.suffix.lower() != ".csv" or coordinates or points is not None):
+    if at is not None and (ending != ".csv" or coordinates or points is not None):
         raise InputError(
-            f"at: scattered points go to a table, without coordinates of a lattice: write e.g. {final.with_suffix('.csv').name!r}"
+            "at: scattered points go to a table, without coordinates of a lattice: write e.g."
+            f" {final.with_suffix('.csv').name!r}"
         )
     try:
         with writing(final) as draft:
             if at is not None:
                 write_points(place.view, at, dict(zip(place.fields, place.view.names)), draft)
             else:
-                FORMATS[final.suffix.lower()][1](place, draft, final)
+                FORMATS[ending][1](place, draft, final)
     except OSError as error:
         raise InputError(
             f"to: cannot write {final} ({error.strerror or error}): choose another place"
@@ -82,25 +112,11 @@ def export(
     return final
 
 
-FIGURES = {
-    ".png": "a picture",
-    ".svg": "a picture of lines and words",
-    ".pdf": "a picture for print",
-}
-FILMS = {".gif": "a film", ".mp4": "a film, with ffmpeg"}
-PICTURES = FIGURES | FILMS
-PROGRAM = ".jax"
-
-
 def write_program(
-    view: Solution,
-    path: Path,
-    field: str | None,
-    units: Mapping[str, str] | None,
-    **options: Any,
+    view: Solution, path: Path, field: str | None, options: Mapping[str, Any]
 ) -> Path:
     """The evaluation at any number of scattered points, which runs without separax."""
-    given = [name for name, value in (options | {"units": units}).items() if value is not None]
+    given = [name for name, value in options.items() if value is not None]
     if given:
         raise InputError(
             f"{given[0]}: a program is evaluated where it is called: leave {listed(given)} out"
@@ -109,14 +125,3 @@ def write_program(
     with writing(path) as draft:
         draft.write_bytes(alone.program())
     return path
-
-
-def write_picture(
-    view: Solution, path: Path, units: Mapping[str, str] | None, **options: Any
-) -> Path:
-    """A figure with the options of `solution.plot`, or a film with those of `solution.animate`."""
-    if units:
-        raise InputError(
-            f"units: a picture has no place for them: leave them out, or write {path.with_suffix('.nc').name!r}"
-        )
-    return (save_figure if path.suffix.lower() in FIGURES else animate)(view, path, **options)

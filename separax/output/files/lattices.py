@@ -1,4 +1,5 @@
-"""Where a solution is wanted, and its values there piece by piece, so that a lattice larger than memory can be written."""
+"""Where a solution is wanted, and its values there piece by piece, so that a lattice larger than
+memory can be written."""
 
 from __future__ import annotations
 
@@ -19,11 +20,19 @@ PER_AXIS = 256  # and along each of its axes
 
 @dataclass(frozen=True)
 class Grid:
-    """A lattice, and what is wanted on it."""
+    """A lattice, and what is wanted on it.
+
+    Attributes:
+        view: a solution, or an operator of one.
+        coordinates: by axis, in the order of the box.
+        held: the axes at one number, which are no dimension of the result.
+        fields: the names of what is wanted.
+        units: of fields and axes.
+    """
 
     view: Solution
-    coordinates: dict[str, np.ndarray]  # by axis, in the order of the box
-    held: tuple[str, ...]  # axes at one number, which are no dimension of the result
+    coordinates: dict[str, np.ndarray]
+    held: tuple[str, ...]
     fields: tuple[str, ...]
     units: Mapping[str, str]
 
@@ -40,10 +49,6 @@ class Grid:
     def dtype(self) -> np.dtype:
         return self.view.dtype
 
-    @property
-    def title(self) -> str:
-        return self.view.problem.name
-
     def values(self, **changed: np.ndarray) -> dict[str, np.ndarray]:
         """By field, on the lattice or on another part of it."""
         coordinates = self.coordinates | changed
@@ -57,15 +62,13 @@ class Grid:
     def blocks(
         self, order: Sequence[str] | None = None
     ) -> Iterator[tuple[tuple[slice, ...], dict[str, np.ndarray]]]:
-        """The values in pieces, one after the other as they lie in an array whose dimensions are in the given `order`; each with
-        its place in that array."""
+        """The values in pieces, one after the other as they lie in an array whose dimensions are in
+        the given `order`; each with its place in that array."""
         order = tuple(self.axes if order is None else order)
         back = [self.axes.index(axis) for axis in order]
         lengths = [len(self.coordinates[axis]) for axis in order]
         for place in pieces(lengths, tuning.POINTS_AT_ONCE[self.view.is_separable]):
-            part = self.values(
-                **{axis: self.coordinates[axis][cut] for axis, cut in zip(order, place)}
-            )
+            part = self.values(**{a: self.coordinates[a][cut] for a, cut in zip(order, place)})
             yield place, {name: np.transpose(values, back) for name, values in part.items()}
 
     def only(self, field: str) -> Grid:
@@ -106,30 +109,25 @@ def grid(
     """A lattice from coordinates by axis; an axis that is not given has `points` of them."""
     box = view.problem.box
     fields = tuple(name or "value" for name in view.names)
-    for name in [field] if field is not None else []:
-        if name not in fields:
-            left_out = getattr(view.problem, "left_out", ())
-            why = (
-                " (it is no formula that is computed point by point, and so was not kept with the run)"
-                if name in left_out
-                else ""
-            )
-            raise InputError(
-                f"field: there is no {name!r}{why}; there are {listed(fields)}.{nearest(name, fields)}"
-            )
+    if field is not None and field not in fields:
+        why = ""
+        if field in getattr(view.problem, "left_out", ()):
+            why = " (it is not computed point by point, and so was not kept with the run)"
+        raise InputError(
+            f"field: there is no {field!r}{why}; there are"
+            f" {listed(fields)}.{nearest(field, fields)}"
+        )
+    known = (*fields, *box.axes)
     for name in units or {}:
-        if name not in (*fields, *box.axes):
+        if name not in known:
             raise InputError(
-                f"units: {name!r} is neither a field nor an axis; there are {listed((*fields, *box.axes))}.{nearest(name, (*fields, *box.axes))}"
+                f"units: {name!r} is neither a field nor an axis; there are"
+                f" {listed(known)}.{nearest(name, known)}"
             )
-    number = (
-        points if points is not None else min(PER_AXIS, int(MOST ** (1 / box.dimension) + 1e-9))
-    )
-    regular = box.lattice(number)
-    given = {axis: np.asarray(regular[axis]) for axis in box.axes} | {
-        k: np.asarray(v) for k, v in coordinates.items()
-    }
-    lattice, dropped = view.lattice((), given)
+    usual = min(PER_AXIS, int(MOST ** (1 / box.dimension) + 1e-9))
+    regular = box.lattice(usual if points is None else points)
+    given = dict(zip(regular.axes, regular.coordinates)) | dict(coordinates)
+    lattice, dropped = view.lattice((), {k: np.asarray(v) for k, v in given.items()})
     found = {axis: np.asarray(c, np.float64) for axis, c in zip(lattice.axes, lattice.coordinates)}
     whole = Grid(view, found, tuple(box.axes[i] for i in dropped), fields, dict(units or {}))
     return whole if field is None else whole.only(field)

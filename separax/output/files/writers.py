@@ -1,14 +1,15 @@
-"""NumPy's own files: `.npy` for one field, `.npz` for all of them with their coordinates."""
+"""Writers, one for each kind of file: to a draft that takes the place of the final path."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import struct
 import sys
 import zipfile
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -20,16 +21,19 @@ from ...solution import Solution, version
 from .lattices import Grid, pieces
 
 
-def write_npy(grid: Grid, path: Path) -> None:
+def write_npy(grid: Grid, path: Path, final: Path) -> None:
+    """One field as NumPy's own file."""
     if len(grid.fields) > 1:
         raise InputError(
-            f"to: a .npy file holds one array, and there are {listed(grid.fields)}: name one with field=, or write .npz"
+            f"to: a .npy file holds one array, and there are {listed(grid.fields)}: name one with"
+            " field=, or write .npz"
         )
     with open(path, "wb") as file:
         _write(grid, file)
 
 
-def write_npz(grid: Grid, path: Path) -> None:
+def write_npz(grid: Grid, path: Path, final: Path) -> None:
+    """All fields and their coordinates as NumPy's archive."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for axis, values in grid.coordinates.items():
             with archive.open(f"{axis}.npy", "w") as file:
@@ -39,7 +43,7 @@ def write_npz(grid: Grid, path: Path) -> None:
                 _write(grid.only(name), file)
 
 
-def _write(grid: Grid, file: IO[bytes] | Any) -> None:
+def _write(grid: Grid, file: Any) -> None:
     """One field, piece by piece."""
     about = {
         "descr": np.lib.format.dtype_to_descr(grid.dtype),
@@ -63,10 +67,12 @@ def _needed(package: str) -> Any:
 
 
 def _attributes(grid: Grid) -> dict[str, str]:
-    return {"title": grid.title, "source": f"separax {version('separax')}", "Conventions": "CF-1.8"}
+    title, source = grid.view.problem.name, f"separax {version('separax')}"
+    return {"title": title, "source": source, "Conventions": "CF-1.8"}
 
 
-def write_netcdf(grid: Grid, path: Path) -> None:
+def write_netcdf(grid: Grid, path: Path, final: Path) -> None:
+    """All fields as NetCDF, with a dimension for each axis that is not held."""
     with _needed("h5netcdf").File(path, "w") as file:
         file.dimensions = dict(zip(grid.axes, grid.shape))
         file.attrs.update(_attributes(grid))
@@ -84,36 +90,33 @@ def write_netcdf(grid: Grid, path: Path) -> None:
 
 
 def dataset(grid: Grid) -> Any:
-    """An `xarray.Dataset`: a variable per field, a coordinate per axis (a number where it is held)."""
-    xarray = _needed("xarray")
+    """An `xarray.Dataset`: a variable per field, a coordinate per axis (a number where it is
+    held)."""
     coordinates = {
-        axis: ((), values[0], grid.unit(axis))
-        if axis in grid.held
-        else (axis, values, grid.unit(axis))
-        for axis, values in grid.coordinates.items()
+        axis: ((), c[0], grid.unit(axis)) if axis in grid.held else (axis, c, grid.unit(axis))
+        for axis, c in grid.coordinates.items()
     }
     fields = {name: (grid.axes, values, grid.unit(name)) for name, values in grid.values().items()}
-    return xarray.Dataset(fields, coordinates, _attributes(grid))
+    return _needed("xarray").Dataset(fields, coordinates, _attributes(grid))
 
 
 ROWS = 2**16  # written at once
 
 
-def write_csv(grid: Grid, path: Path) -> None:
+def write_csv(grid: Grid, path: Path, final: Path) -> None:
     """A line, or a lattice point by point, the last axis the fastest."""
     with open(path, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerow([*grid.coordinates, *grid.fields])
         for place, values in grid.blocks():
             here = dict(zip(grid.axes, place))
-            cut = {
-                axis: c[here[axis]] if axis in here else c for axis, c in grid.coordinates.items()
-            }
+            cut = {a: c[here[a]] if a in here else c for a, c in grid.coordinates.items()}
             places = [np.ravel(c) for c in np.meshgrid(*cut.values(), indexing="ij")]
             _rows(file, places, [np.ravel(values[name]) for name in grid.fields])
 
 
 def write_points(view: Solution, points: Any, fields: dict[str, str], path: Path) -> None:
-    """Scattered points, in the order in which they came; `fields` are the names in the table and the view's own."""
+    """Scattered points, in the order in which they came; `fields` are the names in the table and
+    the view's own."""
     box = view.problem.box
     points = np.asarray(points, float)
     with open(path, "w", newline="") as file:
@@ -126,24 +129,24 @@ def write_points(view: Solution, points: Any, fields: dict[str, str], path: Path
 
 def _rows(file: Any, places: list[np.ndarray], values: list[np.ndarray]) -> None:
     for (part,) in pieces([len(values[0])], ROWS):
-        columns = [
-            each[part].astype(str) for each in (*places, *values)
-        ]  # as few digits as bring the number back
+        # as few digits as bring the number back
+        columns = [each[part].astype(str) for each in (*places, *values)]
         file.writelines(",".join(row) + "\n" for row in zip(*columns))
 
 
 def read_points(path: Path, box: Box) -> np.ndarray:
-    """Points from a CSV file whose columns are named after the axes, in any order and among others."""
+    """Points from a CSV file whose columns are named after the axes, in any order and among
+    others."""
     try:
         head, *rows = csv.reader(io.StringIO(path.read_text()))
-        table = np.array(
-            [[float(row[head.index(axis)]) for axis in box.axes] for row in rows if row]
-        )
+        places = [head.index(axis) for axis in box.axes]
+        table = np.array([[float(row[i]) for i in places] for row in rows if row])
     except OSError as error:
         raise InputError(f"at: cannot read {path} ({error.strerror})") from None
     except (ValueError, IndexError) as error:
         raise InputError(
-            f"at: {path} must be a table with a column of numbers for each axis ({listed(box.axes)}), named in its first line ({error})"
+            f"at: {path} must be a table with a column of numbers for each axis"
+            f" ({listed(box.axes)}), named in its first line ({error})"
         ) from None
     return table.reshape(-1, box.dimension)
 
@@ -151,73 +154,67 @@ def read_points(path: Path, box: Box) -> np.ndarray:
 TYPES = {"f4": "Float32", "f8": "Float64"}
 
 
-def write_vtr(grid: Grid, path: Path) -> None:
+def write_vtr(grid: Grid, path: Path, final: Path) -> None:
+    """A rectilinear grid, its arrays behind the XML that says where each begins."""
     if len(grid.axes) > 3:
         series = f", or {TIME} as time in a .pvd series" if TIME in grid.axes else ""
         raise InputError(
-            f"to: a VTK grid has three axes at most, and there are {listed(grid.axes)}: hold the others at a number, {grid.axes[0]}=0.5{series}"
+            f"to: a VTK grid has three axes at most, and there are {listed(grid.axes)}: hold the"
+            f" others at a number, {grid.axes[0]}=0.5{series}"
         )
     shape = (*grid.shape, 1, 1, 1)[:3]
     extent = quoteattr(" ".join(f"0 {n - 1}" for n in shape))
-    places = [grid.coordinates[axis] for axis in grid.axes]
-    places += [np.zeros(1)] * (3 - len(places))
-    sizes = [int(np.prod(shape)) * grid.dtype.itemsize] * len(grid.fields) + [
-        c.nbytes for c in places
-    ]
-    starts = np.cumsum([0, *(8 + n for n in sizes)])
+    places = [grid.coordinates[axis] for axis in grid.axes] + [np.zeros(1)] * (3 - len(grid.axes))
+    size = int(np.prod(shape)) * grid.dtype.itemsize
     order = "LittleEndian" if sys.byteorder == "little" else "BigEndian"
+    end = 0
 
-    def array(name: str, dtype: np.dtype, start: int) -> str:
-        return f'<DataArray type="{TYPES[dtype.str[1:]]}" Name={quoteattr(name)} format="appended" offset="{start}"/>'
+    def array(name: str, dtype: np.dtype, size: int) -> str:
+        nonlocal end
+        start, end = end, end + 8 + size
+        kind = TYPES[dtype.str[1:]]
+        return (
+            f'<DataArray type="{kind}" Name={quoteattr(name)} format="appended" offset="{start}"/>'
+        )
 
-    values = "".join(array(name, grid.dtype, start) for name, start in zip(grid.fields, starts))
-    axes = "".join(
-        array(name, np.dtype(float), start)
-        for name, start in zip((*grid.axes, "axis 2", "axis 3")[:3], starts[len(grid.fields) :])
-    )
+    values = "".join(array(name, grid.dtype, size) for name in grid.fields)
+    names = (*grid.axes, "axis 2", "axis 3")
+    axes = "".join(array(name, np.dtype(float), c.nbytes) for name, c in zip(names, places))
     head = (
-        f'<?xml version="1.0"?>\n<VTKFile type="RectilinearGrid" version="1.0" byte_order="{order}" header_type="UInt64">\n'
+        f'<?xml version="1.0"?>\n<VTKFile type="RectilinearGrid" version="1.0"'
+        f' byte_order="{order}" header_type="UInt64">\n'
         f"<RectilinearGrid WholeExtent={extent}><Piece Extent={extent}>\n"
-        f"<PointData Scalars={quoteattr(grid.fields[0])}>{values}</PointData>\n<Coordinates>{axes}</Coordinates>\n"
+        f"<PointData Scalars={quoteattr(grid.fields[0])}>{values}</PointData>\n"
+        f"<Coordinates>{axes}</Coordinates>\n"
         '</Piece></RectilinearGrid>\n<AppendedData encoding="raw">_'
     )
     with open(path, "wb") as file:
         file.write(head.encode())
-        for name, size in zip(grid.fields, sizes):
-            _append(file, grid.only(name), size)
+        for name in grid.fields:
+            file.write(struct.pack("=Q", size))
+            for _, part in grid.only(name).blocks(grid.axes[::-1]):
+                file.write(np.ascontiguousarray(part[name]).data)
         for c in places:
             file.write(struct.pack("=Q", c.nbytes) + c.tobytes())
         file.write(b"</AppendedData></VTKFile>\n")
-
-
-def _append(file: BinaryIO, grid: Grid, size: int) -> None:
-    file.write(struct.pack("=Q", size))
-    for _, values in grid.blocks(grid.axes[::-1]):
-        file.write(np.ascontiguousarray(values[grid.fields[0]]).data)
 
 
 def write_pvd(grid: Grid, path: Path, final: Path) -> None:
     """A file per instant in a folder beside `final`, and the list of them."""
     if TIME not in grid.axes:
         raise InputError(
-            f"to: a .pvd series needs several instants of {TIME!r}: give them, t=(0, 0.5, 1), or write .vtr"
+            f"to: a .pvd series needs several instants of {TIME!r}: give them, t=(0, 0.5, 1), or"
+            " write .vtr"
         )
     folder = final.parent / final.stem
     folder.mkdir(exist_ok=True)
     entries = []
     for number, instant in enumerate(grid.coordinates[TIME]):
-        name = f"{final.stem}_{number:04d}.vtr"
-        now = Grid(
-            grid.view,
-            grid.coordinates | {TIME: np.array([instant])},
-            (*grid.held, TIME),
-            grid.fields,
-            grid.units,
-        )
-        with writing(folder / name) as draft:
-            write_vtr(now, draft)
-        entries.append(
-            f'<DataSet timestep="{float(instant)!r}" file={quoteattr(f"{folder.name}/{name}")}/>'
-        )
+        name = f"{folder.name}/{final.stem}_{number:04d}.vtr"
+        coordinates = grid.coordinates | {TIME: np.array([instant])}
+        now = dataclasses.replace(grid, coordinates=coordinates, held=(*grid.held, TIME))
+        with writing(final.parent / name) as draft:
+            write_vtr(now, draft, final)
+        entries.append(f'<DataSet timestep="{float(instant)!r}" file={quoteattr(name)}/>')
     text = '<?xml version="1.0"?>\n<VTKFile type="Collection" version="1.0"><Collection>\n'
     path.write_text(text + "\n".join(entries) + "\n</Collection></VTKFile>\n")

@@ -1,9 +1,10 @@
 """The Chebyshev series of a solution's factors, as many of them as a page has room for.
 
-Every factor becomes a Chebyshev series along its axis, cut where the rest would change no value by more than a small part of
-the largest: a smooth factor needs a few dozen numbers where a table would need thousands, and the series can be evaluated
-anywhere, not only on nodes. Here are those of a plain sum of products, which every window has for itself; of a network with a core, see
-`cores`.
+Every factor becomes a Chebyshev series along its axis, cut where the rest would change the values
+by no more than a small part of the largest: a smooth factor needs a few dozen numbers where a table
+would need thousands, and the series can be evaluated anywhere, not only on nodes. Every window has
+the series of a plain sum of products for itself; networks with a core are joined, so that windows
+share it and everything but the factors of time.
 """
 
 from __future__ import annotations
@@ -14,50 +15,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from scipy.fft import dct
 
-from ...core import in_float64
 from ...domain import TIME
-from ...networks import SeparableNetwork
 from ...separable import Key, Tucker, join, multiply_core, unfold
-from ...solution import in_double, tucker_columns
+from ...solution import LinearOutput, has_core, sum_columns, tucker_columns
 
 if TYPE_CHECKING:
     from ...solution import Solution
 
 NODES = 256  # per axis: the longest series
 MOST_NUMBERS = 400_000  # 1.6 MB as float32, 2.1 MB in a page
-TOLERANCES = (
-    1e-7,
-    1e-6,
-    1e-5,
-    1e-4,
-    1e-3,
-    1e-2,
-)  # of the largest value; the first whose series fit is taken
+# of the largest value, in the mean; the first with which it all fits is taken
+TOLERANCES = 10.0 ** np.arange(-7, 0.01, 0.125)
 
 Array = tuple[int, int, int]  # which factors: component, axis, order of the derivative
-
-
-@dataclass(frozen=True)
-class Output:
-    """What can be looked at: Σ coefficient · ∂^orders of the components, plus a number."""
-
-    terms: Mapping[Key, float]
-    constant: float
-
-
-Outputs = Mapping[Any, Output]
+Outputs = Mapping[Any, LinearOutput]
 Scales = Mapping[Any, float]
+LeftOut = dict[Any, np.ndarray]  # [n]: what is left out by keeping n of something
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What a page has of a solution: by window the series (length, columns) of all the factors needed, and by component the core that
-    joins their columns. Without cores it is a plain sum of products. An array may serve several windows."""
+    """What a page has of a solution: by window the series (length, columns) of all the factors
+    needed, and by component the core that joins their columns. Without cores it is a plain sum of
+    products. An array may serve several windows."""
 
     windows: Sequence[Mapping[Array, np.ndarray]]
     cores: Mapping[int, np.ndarray]
@@ -75,199 +59,144 @@ class Kept:
         return values
 
 
+@dataclass(frozen=True)
+class Group:
+    """The series of windows that are cut alike.
+
+    Attributes:
+        series: by component, per axis an array (windows, orders, NODES, columns), with one window
+            where all share it.
+        cores: by component; empty for plain sums of products.
+        windows: their number.
+    """
+
+    series: Mapping[int, Sequence[np.ndarray]]
+    cores: Mapping[int, np.ndarray]
+    windows: int = 1
+
+    def left_out(self, outputs: Outputs, scales: Scales) -> tuple[LeftOut, LeftOut]:
+        """What cutting adds to an output in the mean, relative to its largest value; of all outputs
+        the most.
+
+        Returns: by component and axis that of the columns after the first n, where there are cores;
+            and by array that of the coefficients after the first n of its series.
+        """
+        made: dict[Key, list[tuple[np.ndarray, np.ndarray]]] = {}
+        most: tuple[LeftOut, LeftOut] = {}, {}
+        for name, output in outputs.items():
+            here: tuple[LeftOut, LeftOut] = {}, {}
+            for key, coefficient in output.terms.items():
+                component, orders = key
+                made[key] = made.get(key) or self._sizes(component, orders)
+                share = abs(coefficient) / scales[name]
+                for axis, (order, sizes) in enumerate(zip(orders, made[key])):
+                    places = (component, axis), (component, axis, order)
+                    for each, place, size in zip(here, places, sizes):
+                        each[place] = each.get(place, 0.0) + share * size
+            for every, each in zip(most, here):
+                every |= {k: np.maximum(every.get(k, 0.0), left) for k, left in each.items()}
+        return most if self.cores else ({}, most[1])
+
+    def _sizes(self, component: int, orders: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Per axis the size of a derivative's part in the columns after the first n, and in the
+        coefficients after the first n."""
+        series = [s[:, order] for s, order in zip(self.series[component], orders)]
+        grams = [np.einsum("wmr,wms->rs", s, s, optimize=True) / len(s) for s in series]
+        found = []
+        for axis, (own, gram) in enumerate(zip(series, grams)):
+            others = {i: g for i, g in enumerate(grams) if i != axis}
+            # what the columns of this axis are multiplied by, squared
+            if self.cores:
+                core = self.cores[component]
+                inner = unfold(core, axis) @ unfold(multiply_core(core, others), axis).T
+            else:
+                inner = functools.reduce(operator.mul, others.values(), np.ones_like(gram))
+            dropped = np.cumsum(np.cumsum((inner * gram)[::-1, ::-1], 0), 1).diagonal()[::-1]
+            cut = np.cumsum(np.sum((own @ inner) * own, axis=(0, 2))[::-1])[::-1] / len(own)
+            found.append((np.sqrt(np.maximum(dropped, 0.0)), np.sqrt(np.maximum(cut, 0.0))))
+        return found
+
+    def shortened(self, columns: LeftOut, lengths: LeftOut, tolerance: float) -> Kept:
+        """What is left where the rest is smaller than a tolerance."""
+
+        def series(window: int, key: Array) -> np.ndarray:
+            component, axis, order = key
+            width = _enough(columns[key[:2]], tolerance) if self.cores else None
+            every = self.series[component][axis]
+            return every[window, order, : _enough(lengths[key], tolerance), :width].astype("<f4")
+
+        shared = {key: series(0, key) for key in lengths if len(self.series[key[0]][key[1]]) == 1}
+        windows = [
+            shared | {key: series(i, key) for key in lengths if key not in shared}
+            for i in range(self.windows)
+        ]
+        cores = {
+            c: core[tuple(slice(_enough(columns[c, a], tolerance)) for a in range(core.ndim))]
+            for c, core in self.cores.items()
+        }
+        return Kept(windows, {c: core.astype("<f4") for c, core in cores.items()})
+
+
+def kept(windows: Sequence[Solution], outputs: Outputs, scales: Scales) -> Kept:
+    """The most exact series that fit in a page.
+
+    Arguments:
+        windows: of a solution.
+        outputs: what is to be shown, by name.
+        scales: the largest value of each.
+    """
+    keys = {key for output in outputs.values() for key in output.terms}
+    order = max(order for _, orders in keys for order in orders)
+    components = sorted({component for component, _ in keys})
+    if has_core(windows[0].model.network):
+        groups = [_joined(windows, components, order)]
+    else:
+        groups = [_separate(window, components, order) for window in windows]
+    left = [group.left_out(outputs, scales) for group in groups]
+    parts: list[Kept] = []
+    for tolerance in TOLERANCES:
+        parts = [g.shortened(*each, tolerance) for g, each in zip(groups, left)]
+        arrays = [a for p in parts for each in (p.cores, *p.windows) for a in each.values()]
+        if sum(a.size for a in {id(a): a for a in arrays}.values()) <= MOST_NUMBERS:
+            break
+    return Kept([window for part in parts for window in part.windows], parts[0].cores)
+
+
+def _separate(window: Solution, components: Sequence[int], order: int) -> Group:
+    """A window as a plain sum of products."""
+    columns = sum_columns(window, nodes(window), order)
+    return Group({c: [_through(jet[c])[None] for jet in columns] for c in components}, {})
+
+
+def _joined(windows: Sequence[Solution], components: Sequence[int], order: int) -> Group:
+    """Windows with a core, which they share with all factors but those of time."""
+    axes = windows[0].problem.box.axes
+    along = axes.index(TIME) if TIME in axes else 0
+    parts = [tucker_columns(window, nodes(window), order) for window in windows]
+    series, cores = {}, {}
+    for c in components:
+        each = [Tucker([_through(f) for f in part[c].factors], part[c].core) for part in parts]
+        found = join(each, along)
+        series[c] = [
+            np.stack([part.factors[axis] for part in (found if axis == along else found[:1])])
+            for axis in range(len(axes))
+        ]
+        cores[c] = found[0].core
+    return Group(series, cores, len(windows))
+
+
 def nodes(window: Solution) -> list[np.ndarray]:
+    """The Chebyshev nodes of every axis of a window."""
     unit = np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
     box = window.problem.box
     return [low + (unit + 1) * (high - low) / 2 for low, high in (box[a] for a in box.axes)]
 
 
-def through(values: np.ndarray) -> np.ndarray:
+def _through(values: np.ndarray) -> np.ndarray:
     """The Chebyshev coefficients of values (…, nodes, columns)."""
     coefficients = np.asarray(dct(values, type=2, axis=-2)) / NODES
     coefficients[..., 0, :] /= 2
     return coefficients
-
-
-# --- a plain sum of products -------------------------------------------------------------------------------------------
-
-
-def jets_at(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> list[np.ndarray]:
-    """Per axis the factors (components, orders, points, rank) of the plain sum of products that any separable network is."""
-    with in_float64():
-        network, own = in_double(window, coordinates)
-        return [np.asarray(jet) for jet in _jets(network, own, order)]
-
-
-@eqx.filter_jit
-def _jets(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -> Any:
-    return network.jets(coordinates, order)
-
-
-def series(window: Solution, needed: Sequence[Array]) -> dict[Array, np.ndarray]:
-    """The Chebyshev coefficients (NODES, rank) of all the factors needed."""
-    jets = jets_at(window, nodes(window), max(order for *_, order in needed))
-    return {
-        (component, axis, order): through(jets[axis][component, order])
-        for component, axis, order in needed
-    }
-
-
-def lengths(
-    found: Mapping[Array, np.ndarray], outputs: Outputs, scales: Scales, tolerance: float
-) -> list[int]:
-    """How many coefficients each axis needs: what cutting its series leaves out, times the usual size of the other factors,
-    stays below `tolerance` of the scale of every output."""
-    axes = 1 + max(axis for _, axis, _ in found)
-    tails = {
-        k: np.sqrt(np.cumsum(c[::-1] ** 2, axis=0)[::-1]) for k, c in found.items()
-    }  # [n]: the size of all but n terms
-    needed = [1] * axes
-    for name, output in outputs.items():
-        errors = np.zeros((axes, NODES))
-        for (component, orders), coefficient in output.terms.items():
-            sizes = [tails[component, axis, order] for axis, order in enumerate(orders)]
-            for axis in range(axes):
-                others = np.prod([s[0] for i, s in enumerate(sizes) if i != axis], axis=0)
-                errors[axis] += np.sum((coefficient * sizes[axis] * others) ** 2, axis=1)
-        allowed = (tolerance * scales[name]) ** 2
-        for axis in range(axes):
-            enough = np.flatnonzero(errors[axis] <= allowed)
-            needed[axis] = max(needed[axis], int(enough[0]) if enough.size else NODES)
-    return needed
-
-
-def plain(
-    windows: Sequence[Solution], needed: Sequence[Array], outputs: Outputs, scales: Scales
-) -> Kept:
-    """The factors of every window, as exact as they fit in a page."""
-    every = [series(window, needed) for window in windows]
-    short = [
-        {key: c[: count[key[1]]].astype("<f4") for key, c in found.items()}
-        for found, count in zip(every, _that_fit(every, outputs, scales))
-    ]
-    return Kept(short, {})
-
-
-def _that_fit(
-    every: Sequence[Mapping[Array, np.ndarray]], outputs: Outputs, scales: Scales
-) -> list[list[int]]:
-    """The lengths of the series by window and axis, for the smallest tolerance with which they fit in a page."""
-
-    def size(counts: Sequence[Sequence[int]]) -> int:
-        return sum(
-            count[axis] * c.shape[1]
-            for found, count in zip(every, counts)
-            for (_, axis, _), c in found.items()
-        )
-
-    for tolerance in TOLERANCES:
-        counts = [lengths(found, outputs, scales, tolerance) for found in every]
-        if size(counts) <= MOST_NUMBERS:
-            return counts
-    part = MOST_NUMBERS / size(counts)  # very many windows or products: all series are cut alike
-    return [[max(2, int(n * part)) for n in count] for count in counts]
-
-
-CORE_TOLERANCES = 10.0 ** np.arange(
-    -7, 0.01, 0.125
-)  # of the largest value, in the mean; the first with which it all fits is taken
-
-Left = dict[
-    Any, np.ndarray
-]  # what is left out by keeping n = 0, 1, … of something, relative to the largest value
-
-
-def with_cores(
-    windows: Sequence[Solution], needed: Sequence[Array], outputs: Outputs, scales: Scales
-) -> Kept:
-    """The most exact columns and cores that fit in a page."""
-    axes = windows[0].problem.box.axes
-    along = axes.index(TIME) if TIME in axes else 0
-    order = max(order for *_, order in needed)
-    parts = [tucker_columns(window, nodes(window), order) for window in windows]
-    found = {
-        c: join(
-            [Tucker([through(f) for f in part[c].factors], part[c].core) for part in parts], along
-        )
-        for c in sorted({component for component, *_ in needed})
-    }
-    columns, rows = _left_out(found, along, outputs, scales)
-    for tolerance in CORE_TOLERANCES:
-        ranks, lengths = (
-            {k: _enough(left, tolerance) for k, left in each.items()} for each in (columns, rows)
-        )
-        cores = {
-            c: parts[0].core[tuple(slice(ranks[c, axis]) for axis in range(len(axes)))]
-            for c, parts in found.items()
-        }
-        copies = {k: len(windows) if k[1] == along else 1 for k in needed}
-        size = sum(core.size for core in cores.values()) + sum(
-            copies[k] * lengths[k] * ranks[k[:2]] for k in needed
-        )
-        if size <= MOST_NUMBERS:
-            break
-
-    def short(window: int, key: Array) -> np.ndarray:
-        component, axis, order = key
-        return (
-            found[component][window]
-            .factors[axis][order, : lengths[key], : ranks[component, axis]]
-            .astype("<f4")
-        )
-
-    shared = {key: short(0, key) for key in needed if key[1] != along}
-    own = [{key: short(i, key) for key in needed if key[1] == along} for i in range(len(windows))]
-    return Kept(
-        [shared | each for each in own], {c: core.astype("<f4") for c, core in cores.items()}
-    )
-
-
-def _left_out(
-    found: Mapping[int, Sequence[Tucker]], along: int, outputs: Outputs, scales: Scales
-) -> tuple[Left, Left]:
-    """By component and axis what the columns after the first n add to an output, and by array what the coefficients after the first n of
-    its series do; of all outputs the most."""
-    made: dict[Key, list[tuple[np.ndarray, np.ndarray]]] = {}
-    columns: Left = {}
-    rows: Left = {}
-    for name, output in outputs.items():
-        here: tuple[Left, Left] = {}, {}
-        for key, coefficient in output.terms.items():
-            component, orders = key
-            if key not in made:
-                made[key] = _of_derivative(found[component], along, orders)
-            for axis, (left, order) in enumerate(zip(made[key], orders)):
-                for each, place, size in zip(
-                    here, ((component, axis), (component, axis, order)), left
-                ):
-                    each[place] = each.get(place, 0.0) + abs(coefficient) / scales[name] * size
-        for every, each in zip((columns, rows), here):
-            every |= {
-                place: np.maximum(every.get(place, 0.0), left) for place, left in each.items()
-            }
-    return columns, rows
-
-
-def _of_derivative(
-    parts: Sequence[Tucker], along: int, orders: Sequence[int]
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Per axis the size of a derivative's part in the columns after the first n, and in the coefficients after the first n."""
-    core = parts[0].core
-    series = [
-        np.stack([part.factors[axis][order] for part in (parts if axis == along else parts[:1])])
-        for axis, order in enumerate(orders)
-    ]
-    grams = [np.einsum("wmr,wms->rs", s, s, optimize=True) / len(s) for s in series]
-    found = []
-    for axis, (own, gram) in enumerate(zip(series, grams)):
-        others = multiply_core(core, {i: g for i, g in enumerate(grams) if i != axis})
-        inner = (
-            unfold(core, axis) @ unfold(others, axis).T
-        )  # what the columns of this axis are multiplied by, squared
-        dropped = np.cumsum(np.cumsum((inner * gram)[::-1, ::-1], 0), 1).diagonal()[::-1]
-        cut = np.cumsum(np.sum((own @ inner) * own, axis=(0, 2))[::-1])[::-1] / len(own)
-        found.append(tuple(np.sqrt(np.maximum(each, 0.0)) for each in (dropped, cut)))
-    return found
 
 
 def _enough(left: np.ndarray, tolerance: float) -> int:

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...core import InputError, in_float64
+from ...core import InputError, in_float64, shown
 from ...equations import Problem
 from ...recipe import Recipe
-from ...runs import Damaged, read_json, seal, settings, shown, write
+from ...runs import Damaged, read_json, seal, settings, write
 from .plan import Job, published
 
 Record = dict[str, Any]

@@ -336,7 +336,8 @@ def _error(solution: Solution) -> tuple[float, float]:
 
 def picture(solution: Solution, path: Path) -> None:
     """Slices of a solution beside the reference, and their difference."""
-    from ...output import slices
+    from ...output import plot
     from .figures import save
 
-    save(slices(solution), path)
+    known = solution.problem.reference is not None
+    save(plot(solution, points=128, reference=known), path)
