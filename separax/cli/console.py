@@ -12,7 +12,7 @@ from typing import Any
 import typer
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -20,13 +20,15 @@ from rich.text import Text
 from ..core import Diverged, InputError, whole
 from ..paper import Table
 
-words = Console(stderr=True, highlight=False)  # progress and words; results go to standard output
+words = Console(
+    stderr=True, highlight=False, emoji=False
+)  # progress and words; results go to standard output
 
 
 def results() -> Console:
     """Standard output: as wide as its terminal, or 120 columns where it is none."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if known else 120, highlight=False)
+    return Console(width=None if known else 120, highlight=False, emoji=False)
 
 
 def print_json(found: Any) -> None:
@@ -78,7 +80,7 @@ def show(tables: Sequence[Table]) -> None:
         screen.print(Text(caption, style="dim"))
 
 
-def drawn(table: Table, width: int) -> RichTable:
+def drawn(table: Table, width: int) -> Group:
     """A table for a terminal that is so wide. Notes are numbered and stand below it; columns that
     there is no room for are left out, and named there, too."""
     known = {note: str(i + 1) for i, note in enumerate(dict.fromkeys(filter(None, table.notes)))}
@@ -93,17 +95,7 @@ def drawn(table: Table, width: int) -> RichTable:
         del columns[heading]
     below = [f"{number}  {note}" for note, number in known.items()]
     below += [f"no room for: {', '.join(left_out)}"] if left_out else []
-    found = RichTable(
-        title=escape(table.title),
-        title_justify="left",
-        title_style="bold",
-        caption=escape("\n".join(below)) or None,
-        caption_justify="left",
-        caption_style="dim",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
+    found = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for i, heading in enumerate(columns):
         is_name, is_text = i == 0 and table.words > 0, i < table.words
         found.add_column(
@@ -117,4 +109,5 @@ def drawn(table: Table, width: int) -> RichTable:
         if table.notes and before and row[0] != before[0]:
             found.add_section()  # a gap between networks
         found.add_row(*map(escape, row))
-    return found
+    notes = [Text("\n".join(below), style="dim")] if below else []
+    return Group(Text(table.title, style="bold"), found, *notes)
