@@ -1,4 +1,5 @@
-"""What the command line is asked to solve: a problem of the catalogue by its name, or one in a file of the user."""
+"""What the command line is asked to solve: a problem of the catalogue by its name, or one in a file of
+the user."""
 
 from __future__ import annotations
 
@@ -13,114 +14,113 @@ from typing import Any
 
 import separax
 
-from ..core import InputError, listed, nearest, shown
+from ..core import InputError, listed, nearest, one_of, shown
 from ..equations import Problem
-from ..recipe import Recipe
+from ..networks import NETWORKS
+from ..paper import CATALOGUE, load_flow
+from ..recipe import Causal, Recipe
+from ..solving import solve
+
+SUFFIX = ".py"
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A problem, how to solve it (None: as `solve` does without a recipe), and what else `solve` is to be told."""
+    """A problem and how to solve it.
+
+    Arguments:
+        name: of the problem.
+        title: of the folder of its run.
+        problem: what to solve.
+        recipe: None: as `solve` does without a recipe.
+        options: further arguments of `solve`.
+        origin: where the recipe is from: best, paper, file, default or automatic.
+    """
 
     name: str
-    title: str  # of its folder
+    title: str
     problem: Problem
     recipe: Recipe | None
     options: Mapping[str, Any]
-    origin: str  # of the recipe
+    origin: str
 
 
 def prepare(
     text: str,
-    recipe: str | None,
-    network: str | None,
+    recipe: str | None = None,
+    network: str | None = None,
+    *,
+    initial: Path | None = None,
+    project: bool = False,
     points: int | None = None,
     steps: int | None = None,
     precision: str | None = None,
-    initial: Path | None = None,
-    project: bool = False,
     causal: bool = False,
 ) -> Prepared:
-    """A problem and its recipe, with the command line's changes."""
+    """A problem and its recipe, with the command line's changes.
 
+    Arguments:
+        text: the name of a problem of the catalogue, FILE.py or FILE.py:NAME.
+        recipe, network: which of the catalogue's.
+        initial: the file of a flow to begin from; `project`: its part without divergence.
+        points, steps, precision, causal: changes of the recipe.
+    """
     if is_file(text):
         found = _in_file(text, recipe, network, initial)
     else:
         found = _in_catalogue(text, recipe or "best", network, initial, project)
-    changes = {"points": points, "steps": steps, "precision": precision, "causal": causal or None}
-    if found.recipe is None and all(change is None for change in changes.values()):
+    how = found.recipe
+    if points is not None or steps is not None or precision is not None or causal:
+        how = how or Recipe()
+    if how is None:
         return found
-    without = {
-        key: value for key, value in found.options.items() if key != "tolerance"
-    }  # which is for solving without a recipe
+    if points is not None:
+        how = how.with_points(points)
+    if precision is not None:
+        how = dataclasses.replace(how, precision=precision)
+    if causal:
+        how = dataclasses.replace(how, weighting=Causal())
+    if steps is not None:
+        how = how.with_steps(steps)
+    # a tolerance is for solving without a recipe
+    options = {name: value for name, value in found.options.items() if name != "tolerance"}
     origin = "default" if found.recipe is None else found.origin
-    return dataclasses.replace(
-        found, recipe=_changed(found.recipe, **changes), options=without, origin=origin
-    )
-
-
-def _changed(
-    recipe: Recipe | None,
-    points: int | None,
-    steps: int | None,
-    precision: str | None,
-    causal: bool | None,
-) -> Recipe:
-    from ..recipe import Causal, Recipe
-
-    how = recipe or Recipe()
-    how = how if points is None else how.with_points(points)
-    how = how if precision is None else dataclasses.replace(how, precision=precision)
-    how = dataclasses.replace(how, weighting=Causal()) if causal else how
-    return how if steps is None else how.with_steps(steps)
+    return dataclasses.replace(found, recipe=how, options=options, origin=origin)
 
 
 def _in_catalogue(
     name: str, recipe: str, network: str | None, initial: Path | None, project: bool
 ) -> Prepared:
-    from ..core import InputError, listed, nearest
-    from ..paper import CATALOGUE, find, load_flow
-
     if name not in CATALOGUE:
         raise InputError(
-            f"problem must be one of {listed(CATALOGUE)}, or a file of yours, FILE.py; got {name!r}.{nearest(name, CATALOGUE)}"
+            f"problem must be one of {listed(CATALOGUE)}, or a file of yours, FILE.py; got"
+            f" {name!r}.{nearest(name, CATALOGUE)}"
         )
-    entry = find(name)
-    problem, how = entry.make(
-        recipe, network, None if initial is None else load_flow(initial, project)
-    )
+    entry, flow = CATALOGUE[name], None if initial is None else load_flow(initial, project)
+    problem, how = entry.make(recipe, network, flow)
     return Prepared(
         name, name, problem, how, {"windows": entry.windows_of(recipe, network)}, recipe
     )
 
 
 def _in_file(text: str, recipe: str | None, network: str | None, initial: Path | None) -> Prepared:
-    from ..core import InputError, one_of
-    from ..networks import NETWORKS
-    from ..recipe import Recipe
-
     if recipe is not None:
         raise InputError(
-            f"--recipe: {recipe} is for problems of the catalogue; a file says how itself, recipe = sx.Recipe(…), or leaves it open"
+            f"--recipe: {recipe} is for problems of the catalogue; a file says how itself,"
+            " recipe = sx.Recipe(…), or leaves it open"
         )
     if initial is not None:
         raise InputError(
             "--initial is for navier-stokes of the catalogue; a file begins from its own conditions"
         )
     found = asked(text)
-    how = found.recipe
+    how, origin = found.recipe, "automatic" if found.recipe is None else "file"
     if network is not None:
-        how = dataclasses.replace(
-            how or Recipe(), network=NETWORKS[one_of("network", network, NETWORKS)]()
-        )
-    given = {key: value for key, value in found.options.items() if value is not None}
-    origin = "automatic" if how is None else "default" if found.recipe is None else "file"
-    return Prepared(
-        found.problem.name, Path(text.partition(SUFFIX)[0]).name, found.problem, how, given, origin
-    )
-
-
-SUFFIX = ".py"
+        chosen = NETWORKS[one_of("network", network, NETWORKS)]()
+        how = dataclasses.replace(how or Recipe(), network=chosen)
+        origin = "default" if found.recipe is None else "file"
+    title = Path(text.partition(SUFFIX)[0]).name
+    return Prepared(found.problem.name, title, found.problem, how, found.options, origin)
 
 
 @dataclass(frozen=True)
@@ -140,24 +140,13 @@ class _Reached(BaseException):
         self.asked = asked
 
 
-def _stop_here(
-    problem: Problem,
-    recipe: Recipe | None = None,
-    *,
-    tolerance: float | None = None,
-    windows: int = 1,
-    window: float | None = None,
-    warm: bool = False,
-    **_: Any,
-) -> None:
+def _stop_here(problem: Problem, recipe: Recipe | None = None, **options: Any) -> None:
     """Stands in for `separax.solve` while a file is read: that is as far as the file goes."""
-    raise _Reached(
-        Asked(
-            problem,
-            recipe,
-            {"tolerance": tolerance, "windows": windows, "window": window, "warm": warm},
-        )
-    )
+    if not isinstance(problem, Problem) or not isinstance(recipe, (Recipe, type(None))):
+        solve(problem, recipe)  # it says what is wrong
+    names = ("tolerance", "windows", "window", "warm")
+    kept = {name: value for name in names if (value := options.get(name)) is not None}
+    raise _Reached(Asked(problem, recipe, kept))
 
 
 def is_file(text: str) -> bool:
@@ -169,17 +158,14 @@ def asked(text: str) -> Asked:
     """What FILE.py, or NAME in it, asks for."""
     file, name = _parted(text)
     names, called = _run(file)
-    beside = names.get("recipe")
-    recipe = beside if isinstance(beside, Recipe) else None
-    problems = {
-        key: value
-        for key, value in names.items()
-        if isinstance(value, Problem) and not key.startswith("_")
-    }
+    recipe = names.get("recipe")
+    recipe = recipe if isinstance(recipe, Recipe) else None
     if name is not None:
         return Asked(_problem(text, _looked_up(file, name, names)), recipe)
     if called is not None:
         return called
+    public = {key: value for key, value in names.items() if not key.startswith("_")}
+    problems = {key: value for key, value in public.items() if isinstance(value, Problem)}
     if "problem" in problems or len({id(value) for value in problems.values()}) == 1:
         return Asked(problems.get("problem") or next(iter(problems.values())), recipe)
     if problems:
@@ -200,6 +186,7 @@ def named(text: str) -> Any:
 
 
 def _parted(text: str) -> tuple[str, str | None]:
+    """FILE.py:NAME in its parts."""
     if text.endswith(SUFFIX):
         return text, None
     file, _, name = text.rpartition(":")
@@ -207,15 +194,16 @@ def _parted(text: str) -> tuple[str, str | None]:
 
 
 def _looked_up(file: str, name: str, names: Mapping[str, Any]) -> Any:
+    """What a file calls by a name; refused with the nearest where there is none."""
     if name not in names:
-        public = [
-            n for n in names if not n.startswith("_") and not isinstance(names[n], types.ModuleType)
-        ]
+        own = (key for key, value in names.items() if not isinstance(value, types.ModuleType))
+        public = [key for key in own if not key.startswith("_")]
         raise InputError(f"{file} has no {name!r}; it has {listed(public)}.{nearest(name, public)}")
     return names[name]
 
 
 def _problem(text: str, found: Any) -> Problem:
+    """What was named, if it is a problem or makes one."""
     if not isinstance(found, Problem) and callable(found):
         try:
             found = found()
@@ -243,10 +231,9 @@ def _run(file: str) -> tuple[dict[str, Any], Asked | None]:
     module = types.ModuleType(f"{path.stem}{SUFFIX}")  # no name of a module that could be imported
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # where a dataclass looks for what its annotations mean
-    sys.path.insert(
-        0, str(path.resolve().parent)
-    )  # as `python FILE.py` does: its neighbours can be imported
-    solve, separax.solve = separax.solve, _stop_here
+    # as `python FILE.py` does: its neighbours can be imported
+    sys.path.insert(0, str(path.resolve().parent))
+    before, separax.solve = separax.solve, _stop_here
     try:
         exec(code, module.__dict__)  # the user's own file, as `python FILE.py` runs it
     except _Reached as end:
@@ -260,15 +247,12 @@ def _run(file: str) -> tuple[dict[str, Any], Asked | None]:
     except Exception as error:
         raise InputError(f"{file}{_line(error, path)}: {type(error).__name__}: {error}") from error
     finally:
-        separax.solve = solve
+        separax.solve = before
     return vars(module), None
 
 
 def _line(error: BaseException, path: Path) -> str:
     """Where in the file."""
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == str(path)
-    ]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     return f", line {lines[-1]}" if lines else ""

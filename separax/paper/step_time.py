@@ -1,8 +1,9 @@
 """How fast a step is, beside a step done the paper's way, in the same run.
 
-The paper-style step evaluates the same loss of the same network, the way the paper's code is built: each derivative comes from its
-own nested forward-mode pass through the whole network, and Python calls one compiled step at a time. In a separable network each axis'
-network is run on its own, and each derivative merged onto the lattice by itself.
+The paper-style step evaluates the same loss of the same network, the way the paper's code is built:
+each derivative comes from its own nested forward-mode pass through the whole network, and Python
+calls one compiled step at a time. In a separable network each axis' network is run on its own, and
+each derivative merged onto the lattice by itself.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from ..residuals import Loss, Model
 from ..separable import AbstractValues, Key
 from ..training import Trainer, program_bytes
 
-LETTERS = "abcdefg"
 SLOW_ROUND = 10  # steps to a round of a pointwise network
 
 
 class PaperNetwork(eqx.Module):
-    """The same weights laid out as the paper's code has them: a network of its own per axis, every layer on its own."""
+    """The same weights laid out as the paper's code has them: a network of its own per axis, every
+    layer on its own."""
 
     bodies: list[dict[str, Any]]
     network: SeparableNetwork  # for the encodings; its own weights are not used
@@ -56,7 +57,7 @@ class PaperNetwork(eqx.Module):
     def features(self, i: int, x: Array) -> Array:
         """The factors of axis i: (points, components · rank)."""
         body, axis = self.bodies[i], self.network.axes[i]
-        act = {"tanh": jnp.tanh, "sin": jnp.sin}[self.network.body.activation]
+        activation = {"tanh": jnp.tanh, "sin": jnp.sin}[self.network.body.activation]
 
         def dense(h: Array, layer: tuple[Array, Array]) -> Array:
             return jnp.matmul(h, layer[0], precision=PRECISION) + layer[1]
@@ -64,18 +65,17 @@ class PaperNetwork(eqx.Module):
         h = axis.encode(x, 0)[0]
         h = jnp.pad(h, ((0, 0), (0, max(a.inputs for a in self.network.axes) - h.shape[-1])))
         if "first" in body:
-            gate, other, h = (act(dense(h, layer)) for layer in body["first"])
+            gate, other, h = (activation(dense(h, layer)) for layer in body["first"])
             for layer in body["hidden"]:
-                z = act(dense(h, layer))
+                z = activation(dense(h, layer))
                 h = (1 - z) * gate + z * other
         else:
             for layer in body["hidden"]:
-                h = act(dense(h, layer))
+                h = activation(dense(h, layer))
         h = dense(h, body["out"])
         if any(axis.walls):
-            h = h * jnp.repeat(
-                axis.envelope(x, 0)[0], h.shape[-1] // self.network.components, axis=-1
-            )
+            rank = h.shape[-1] // self.network.components
+            h = h * jnp.repeat(axis.envelope(x, 0)[0], rank, axis=-1)
         return h
 
 
@@ -90,7 +90,8 @@ class PaperSource(AbstractValues):
         self.coordinates = place.coordinates
 
     def _forward(self, coordinates: tuple[Array, ...]) -> Array:
-        """Every component on the lattice, the axes' networks run one after the other; or at the points."""
+        """Every component on the lattice, the axes' networks run one after the other; or at the
+        points."""
         if isinstance(self.network, PointwiseNetwork):
             nothing = (0,) * len(coordinates)
             return self.network.derivatives(coordinates, {nothing})[nothing]
@@ -99,17 +100,12 @@ class PaperSource(AbstractValues):
             self.network.features(i, x).reshape(len(x), components, -1)
             for i, x in enumerate(coordinates)
         ]
-        merged, done = factors[0], LETTERS[0]
-        for letter, factor in zip(LETTERS[1 : len(factors)], factors[1:]):
-            last = letter == LETTERS[len(factors) - 1]
-            merged = jnp.einsum(
-                f"{done}kr,{letter}kr->{done}{letter}k{'' if last else 'r'}",
-                merged,
-                factor,
-                precision=PRECISION,
-            )
-            done += letter
-        return merged if len(factors) > 1 else jnp.sum(merged, -1)
+        merged, *others = factors
+        if not others:
+            return jnp.sum(merged, -1)
+        for factor in others[:-1]:
+            merged = jnp.einsum("...kr,nkr->...nkr", merged, factor, precision=PRECISION)
+        return jnp.einsum("...kr,nkr->...nk", merged, others[-1], precision=PRECISION)
 
     def values(self, terms: Mapping[Key, Any]) -> Array:
         coordinates = tuple(jnp.asarray(c, self.dtype) for c in self.coordinates)
@@ -130,69 +126,69 @@ class PaperLoss(Loss):
         separable = not isinstance(network, PointwiseNetwork)
         if separable and self.problem.lift is not None:
             raise InputError(
-                "bench: the paper's way has no values built in but zero: write hard=False for the others"
+                "bench: the paper's way has no values built in but zero: write hard=False for the"
+                " others"
             )
         if separable and not all(isinstance(place, Lattice) for place in places):
             raise InputError(
-                "bench: the paper's separable network has no scattered points: leave out Data conditions"
+                "bench: the paper's separable network has no scattered points: leave out Data"
+                " conditions"
             )
         return [PaperSource(in_the_papers_way(network), place) for place in places]
 
 
 def in_the_papers_way(network: Any) -> PaperNetwork | PointwiseNetwork:
+    """A built network as the paper's code has it."""
     return PaperNetwork.split(network) if isinstance(network, SeparableNetwork) else network
-
-
-def seconds_per_step(run: Callable[[], int], seconds: float = 3.0, least: int = 3) -> float:
-    """Median over repeats of the time per step; `run` does some steps, waits for them and says how many."""
-    run()
-    found: list[float] = []
-    started = time.perf_counter()
-    while len(found) < least or time.perf_counter() - started < seconds:
-        begin = time.perf_counter()
-        steps = run()
-        found.append((time.perf_counter() - begin) / steps)
-    return statistics.median(found)
 
 
 def ours(
     problem: Problem, recipe: Recipe, seeds: int = 1, steps: int = 1000, seconds: float = 3.0
 ) -> dict[str, Any]:
-    """Time and memory of our step, many to a launch; for several seeds, the time of one step of all of them.
+    """Time and memory of our step, many to a launch.
 
-    A launch is `steps` steps, or fewer where they are slow: enough to fill the time that is given a few times over.
+    Arguments:
+        problem, recipe: what to train.
+        seeds: of several, the time of one step of all of them.
+        steps: of a launch, or fewer where they are slow: a quarter of the time.
+        seconds: how long to repeat the launch.
+
+    Returns:
+        "ms_per_step", "compile_seconds", and "memory_mb", None where the backend does not tell.
     """
-    if isinstance(recipe.network, PINN):
-        recipe = dataclasses.replace(
-            recipe, steps=SLOW_ROUND
-        )  # its steps are long: rounds of a few suffice
+    if isinstance(recipe.network, PINN):  # its steps are long: rounds of a few suffice
+        recipe = dataclasses.replace(recipe, steps=SLOW_ROUND)
     trainer = Trainer(Loss(problem, recipe), None if seeds == 1 else seeds)
     key = jax.random.key(0)
     state = trainer.init(key if seeds == 1 else jax.random.split(key, seeds))
-    compiled = trainer.compile(state)
-    state, _ = compiled(state, 1)
+    launch = trainer.compile(state)
+    state, _ = launch(state, 1)
     started = time.perf_counter()
-    state, _ = compiled(state, 1)
+    state, _ = launch(state, 1)
     fitting = int(seconds / 4 / (time.perf_counter() - started))
     rounds = max(1, min(trainer.most_blocks, steps // trainer.block, fitting))
     holder = [state]
 
     def run() -> int:
-        holder[0], record = compiled(holder[0], rounds)
+        holder[0], record = launch(holder[0], rounds)
         return len(record) if seeds == 1 else record.shape[1]
 
-    spent = seconds_per_step(run, seconds)
-    return {
-        "ms_per_step": 1e3 * spent,
-        "compile_seconds": compiled.seconds,
-        "memory_mb": None if compiled.bytes is None else compiled.bytes / 1e6,
-    }
+    return _measured(run, seconds, launch.seconds, launch.bytes)
 
 
 def paper_style(
     problem: Problem, recipe: Recipe, steps: int = 100, seconds: float = 3.0
 ) -> dict[str, Any]:
-    """Time and memory of the paper-style step, one Python call each."""
+    """Time and memory of the paper-style step, one Python call each.
+
+    Arguments:
+        problem, recipe: what to train.
+        steps: between two looks at the clock.
+        seconds: how long to repeat them.
+
+    Returns:
+        As `ours` does.
+    """
     loss = PaperLoss(problem, recipe)
     trainer = Trainer(loss)
     model = trainer.model(trainer.init(jax.random.key(0)).model)
@@ -222,10 +218,29 @@ def paper_style(
         jax.block_until_ready(total)
         return steps
 
-    spent = seconds_per_step(run, seconds)
-    used = program_bytes(program)
+    return _measured(run, seconds, compiled, program_bytes(program))
+
+
+def _measured(
+    run: Callable[[], int], seconds: float, compiled: float, used: int | None
+) -> dict[str, Any]:
+    """The median over repeats of the time per step, and what is known of the program.
+
+    Arguments:
+        run: does some steps, waits for them and says how many.
+        seconds: how long to repeat it; three times at least.
+        compiled: the seconds of compiling.
+        used: the bytes that the program needs.
+    """
+    run()
+    found: list[float] = []
+    started = time.perf_counter()
+    while len(found) < 3 or time.perf_counter() - started < seconds:
+        begin = time.perf_counter()
+        steps = run()
+        found.append((time.perf_counter() - begin) / steps)
     return {
-        "ms_per_step": 1e3 * spent,
+        "ms_per_step": 1e3 * statistics.median(found),
         "compile_seconds": compiled,
         "memory_mb": None if used is None else used / 1e6,
     }
@@ -239,25 +254,34 @@ def disagreement(problem: Problem, recipe: Recipe) -> float:
         params = trainer.init(jax.random.key(0)).model
         places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
         found.append(jax.jit(jax.grad(trainer.objective(places)))(params))
-    ours, theirs = found
-    return float(jnp.linalg.norm(ours - theirs) / jnp.linalg.norm(theirs))
+    own, theirs = found
+    return float(jnp.linalg.norm(own - theirs) / jnp.linalg.norm(theirs))
 
 
 def compare(
     problem: Problem, recipe: Recipe, seeds: int = 1, seconds: float = 3.0
 ) -> dict[str, Any]:
-    """Both steps of a problem, beside each other."""
+    """Both steps of a problem, side by side.
+
+    Arguments:
+        problem, recipe: what to train.
+        seeds: also time so many at once.
+        seconds: how long to repeat each measurement.
+
+    Returns:
+        What `ours` and `paper_style` return, by these names, and "seeds" for several; how many
+        times "faster" ours is, the "gradient_difference", "points" and "precision".
+    """
     with in_float64():
-        counts = recipe.counts(problem.box)
+        few = SLOW_ROUND if isinstance(recipe.network, PINN) else 100
         rows: dict[str, Any] = {
-            "points": max(counts.values()),
+            "points": max(recipe.counts(problem.box).values()),
             "precision": recipe.precision,
             "ours": ours(problem, recipe, seconds=seconds),
+            "paper_style": paper_style(problem, recipe, few, seconds),
+            "gradient_difference": disagreement(problem, recipe),
         }
         if seeds > 1:
             rows["seeds"] = ours(problem, recipe, seeds, seconds=seconds)
-        few = SLOW_ROUND if isinstance(recipe.network, PINN) else 100
-        rows["paper_style"] = paper_style(problem, recipe, few, seconds)
-        rows["faster"] = rows["paper_style"]["ms_per_step"] / rows["ours"]["ms_per_step"]
-        rows["gradient_difference"] = disagreement(problem, recipe)
-    return rows
+    faster = rows["paper_style"]["ms_per_step"] / rows["ours"]["ms_per_step"]
+    return rows | {"faster": faster}

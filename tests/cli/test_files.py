@@ -46,7 +46,7 @@ def test_what_a_script_solves_is_asked_for_and_the_rest_of_it_is_not_run(written
     """)
     found = files.asked(file)
     assert (found.problem.name, found.recipe) == ("heat", sx.Recipe(points=7))
-    assert found.options == {"tolerance": None, "windows": 1, "window": None, "warm": True}
+    assert found.options == {"windows": 1, "warm": True}
     assert not (tmp_path / "drawn").exists()
 
 

@@ -20,7 +20,7 @@ from separax.core.errors import InputError
 from separax.paper.references import computed as cache
 from separax.paper.references import diffusion, lshape
 from separax.paper.references.computed import Axis, Computed, Table
-from separax.paper.references.navier_stokes import integrate
+from separax.paper.references.diffusion import integrate
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -325,20 +325,20 @@ def test_the_cache_lies_where_the_system_keeps_caches(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert cache.folder() == tmp_path / below / "separax"
+    assert cache.cache_folder() == tmp_path / below / "separax"
     if variable:
         monkeypatch.setenv(variable, str(tmp_path / "own"))
-        assert cache.folder() == tmp_path / "own" / "separax"
+        assert cache.cache_folder() == tmp_path / "own" / "separax"
     monkeypatch.setenv("SEPARAX_CACHE", str(tmp_path / "mine"))
-    assert cache.folder() == tmp_path / "mine"
+    assert cache.cache_folder() == tmp_path / "mine"
 
 
-@pytest.mark.usefixtures("here")
-def test_settings_and_arrays_that_cannot_be_kept_are_refused():
-    with pytest.raises(InputError, match="settings"):
-        cache.cached("work", {"f": object()}, Work())
-    with pytest.raises(InputError, match="numbers"):
-        cache.cached("work", {}, lambda: {"a": np.array([{}], dtype=object)})
+def test_a_cache_that_is_turned_off_keeps_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEPARAX_CACHE", "off")
+    work = Work()
+    assert work.same(cache.cached("work", {}, work))
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- time stepping ----------------------------------------------------------------------------------------------------

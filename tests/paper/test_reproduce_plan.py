@@ -6,7 +6,8 @@ import pytest
 
 from separax.core.errors import InputError
 from separax.paper.catalogue import CATALOGUE
-from separax.paper.reproduce.plan import Job, left_out, plan, published
+from separax.paper.reproduce.plan import Job, left_out, plan
+from separax.paper.reproduce.published import published
 
 
 def rows(jobs):
@@ -21,15 +22,7 @@ def test_the_plan_has_every_published_row_that_can_be_run():
         if r.problem in CATALOGUE
         and r.network.split("+")[0] in ("spinn", "spinn-mod", "pinn", "pinn-mod")
     ]
-    known = {(r.problem, r.network, r.points) for r in ours if r.points is not None}
-    known |= {
-        (r.problem, r.network, round(r.total_points ** (1 / 3))) for r in ours if r.total_points
-    }
-    lshape = {
-        ("poisson-lshape", "spinn-mod", 256),
-        ("poisson-lshape", "pinn-mod", 64),
-    }  # the paper does not say
-    assert set(rows(jobs)) == known | lshape
+    assert set(rows(jobs)) == {(r.problem, r.network, r.points) for r in ours}
     assert len(rows(jobs)) == len(set(rows(jobs)))
     assert len({job.path(Path("out")) for job in jobs}) == len(jobs)
     pointwise = [job.network.startswith("pinn") for job in jobs]
@@ -45,8 +38,8 @@ def test_seeds_are_the_papers():
 
 
 @pytest.mark.parametrize(
-    ("baselines", "trained"), [("timed", set()), ("smallest", {16}), ("all", {16, 32, 64})], ids=lambda v: v if isinstance(v, str) else ""
-)  # fmt: skip
+    ("baselines", "trained"), [("timed", set()), ("smallest", {16}), ("all", {16, 32, 64})]
+)
 def test_baselines_are_trained_where_asked(baselines, trained):
     jobs = plan(["diffusion"], networks=["pinn", "spinn"], baselines=baselines)
     assert {job.points for job in jobs if job.network == "pinn" and job.train} == trained

@@ -22,16 +22,13 @@ from separax.paper.catalogue.navier_stokes_3d import velocity
 from separax.paper.reproduce import figures as flows
 from separax.paper.reproduce import running
 from separax.paper.reproduce.plan import Job
-from separax.paper.reproduce.records import (
-    DamagedRecord,
-    collect,
-    read_record,
-    recorded,
-    write_record,
-)
+from separax.paper.reproduce.records import collect, read_record, recorded, write_record
+from separax.paper.reproduce.rows import compare
 from separax.paper.reproduce.running import Stopped, run_all
-from separax.paper.reproduce.showing import documents, log_command, rows_of, write_all
+from separax.paper.reproduce.showing import log_command, reproduce_rows
+from separax.paper.reproduce.tables import documents
 from separax.residuals.loss import Loss
+from separax.runs.files import Damaged
 from separax.runs.folder import read_settings
 from separax.runs.loading import load
 from separax.runs.lock import Lock
@@ -154,7 +151,7 @@ def test_a_damaged_record_is_named_and_made_again(folder):
     path = folder / "helmholtz" / "spinn-6.json"
     before = read_record(path)
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(DamagedRecord):
+    with pytest.raises(Damaged):
         recorded(JOB, folder)
     state = (run_of(folder) / "state.a.npz").read_bytes()
     _, said = go([JOB], folder)
@@ -169,50 +166,32 @@ def test_a_damaged_record_is_named_and_made_again(folder):
     assert (
         run_of(folder) / "state.a.npz"
     ).read_bytes() == state  # its run was there: nothing trained
-    assert (path.parent / "spinn-6.json.old").stat().st_size > 0
     assert run_of(folder).name == run_of(folder, "helmholtz/").name
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
-def test_more_steps_are_run_and_what_was_there_is_put_aside(folder, monkeypatch):
-    path = folder / "helmholtz" / "spinn-6.json"
-    old = path.read_bytes()
-    go([Job("helmholtz", "spinn", 6, (0,), steps=60)], folder)
-    assert (read_record(path)["steps"], read_record(path)["seeds"]) == (60, [0])
-    assert (path.parent / "spinn-6.json.old").read_bytes() == old
+def test_a_longer_run_takes_the_place_of_a_shorter_one(folder, monkeypatch):
+    path, longer = folder / "helmholtz" / "spinn-6.json", dataclasses.replace(JOB, steps=60)
+    go([longer], folder)
+    assert (read_record(path)["steps"], read_record(path)["seeds"]) == (60, [0, 1])
     runs = [read_settings(run) for run in (folder / "runs" / "helmholtz").iterdir()]
-    assert sorted((run["steps"], run["seeds"]) for run in runs) == [
-        (40, [0, 1]),
-        (60, [0]),
-    ]  # neither in the other's way
-    # a second time: neither of the two that are aside is overwritten
-    second = path.read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setattr("separax.paper.reproduce.running.available", lambda: 1)
-        go([Job("helmholtz", "spinn", 6, (0,), steps=80)], folder)
-    assert path.read_bytes() == second  # a row that ran is worth more than one that does not fit
-    go([Job("helmholtz", "spinn", 6, (0,), steps=80)], folder)
-    assert (path.parent / "spinn-6.json.old").read_bytes() == old
-    assert (path.parent / "spinn-6.json.old2").read_bytes() == second
-    assert [r["steps"] for r in collect(folder)[0]] == [80]  # those aside are in no table
+    assert sorted(run["steps"] for run in runs) == [40, 60]  # neither in the other's way
+    before = path.read_bytes()
+    monkeypatch.setattr("separax.paper.reproduce.running.available", lambda: 1)
+    go([dataclasses.replace(JOB, steps=80)], folder)
+    assert path.read_bytes() == before  # a row that ran is worth more than one that does not fit
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_quick_try_takes_no_place_of_a_longer_run(folder, monkeypatch):
+def test_a_quick_try_takes_no_place_of_a_longer_run(folder):
     path = folder / "helmholtz" / "spinn-6.json"
     old, other = path.read_bytes(), Job("helmholtz", "spinn", 6, (5,), steps=10)
     (quick,), said = go([other], folder)
+    assert (quick["status"], quick["seeds"]) == ("done", [5])
     assert path.read_bytes() == old
-    assert "stands" in said[-1]
-    assert len(collect(folder)[0]) == 2
-    (row,) = [r for r in rows_of(["helmholtz"], collect(folder)[0])["helmholtz"] if r.record]
-    assert row.record["steps"] == 40  # what reaches furthest is in the table
-    monkeypatch.setattr("separax.paper.reproduce.running.solve", None)
-    assert (
-        go([other], folder)[0][0]["relative_l2"] == quick["relative_l2"]
-    )  # found again where it lies
-    assert go([JOB], folder)[0] == [read_record(path)]
+    assert "stands, it goes further" in said[-1]
+    assert [p.name for p in path.parent.iterdir()] == ["spinn-6.json"]
 
 
 @pytest.mark.usefixtures("quick")
@@ -268,13 +247,10 @@ def test_damaged_settings_of_a_run_lose_nothing(folder, monkeypatch, capsys):
     assert "written anew, as the state has it" in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.parametrize(
-    "change", [{"equation": "another"}, {"box": "Box(x=(0, 1))"}, {"terms": ["residual"]}]
-)
+@pytest.mark.parametrize("change", [{"box": "Box(x=(0, 1))"}, {"terms": ["residual"]}])
 def test_a_row_of_another_equation_does_not_count(folder, change):
-    path = folder / "helmholtz" / "spinn-6.json"
-    record = read_record(path)
-    write_record(path, record | {"settings": record["settings"] | change})
+    record = read_record(folder / "helmholtz" / "spinn-6.json")
+    write_record(folder, record | {"settings": record["settings"] | change})
     assert recorded(JOB, folder) is None
     assert recorded(dataclasses.replace(JOB, train=False), folder) is None
 
@@ -318,7 +294,7 @@ def test_a_seed_that_diverged_is_named(done, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("quick")
 def test_an_error_that_is_no_number_stops_no_other_row(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "separax.paper.reproduce.running._error",
+        "separax.paper.reproduce.running.paper_errors",
         lambda solution: (np.nan, np.nan) if solution.seed else (0.1, 0.1),
     )
     jobs = [JOB, dataclasses.replace(JOB, seeds=(0,))]
@@ -328,29 +304,29 @@ def test_an_error_that_is_no_number_stops_no_other_row(tmp_path, monkeypatch):
     assert any("no finite error: seed 1" in line for line in said)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
-def test_a_picture_that_is_gone_is_drawn_again_from_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr("separax.paper.reproduce.figures.DPI", 40)
-    job = Job("poisson-lshape", "spinn-mod", 8, (0,), steps=5)
-    go([job], tmp_path)
-    (picture,) = (tmp_path / "figures").iterdir()
-    picture.unlink()
-    state = (run_of(tmp_path, "poisson-lshape/") / "state.a.npz").read_bytes()
-    go([job], tmp_path)
-    assert picture.exists()
-    assert (run_of(tmp_path, "poisson-lshape/") / "state.a.npz").read_bytes() == state
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_row_is_recorded_before_it_is_drawn(tmp_path, monkeypatch):
+def test_a_row_that_is_stopped_while_it_is_drawn_goes_on_there(tmp_path, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("separax.paper.reproduce.running.draw", stopped)
-    with pytest.raises(Stopped, match="stopped at once"):
-        go([Job("helmholtz", "spinn", 6, (0,), steps=20)], tmp_path)
-    assert [r["status"] for r in collect(tmp_path)[0]] == ["done"]
+    job = Job("helmholtz", "spinn", 6, (0,), steps=20)
+    with monkeypatch.context() as patch:
+        patch.setattr("separax.paper.reproduce.running.draw", stopped)
+        with pytest.raises(Stopped, match="stopped at once"):
+            go([job], tmp_path)
+    assert collect(tmp_path) == ([], [])
+    state, drawings = (run_of(tmp_path) / "state.a.npz").read_bytes(), []
+    monkeypatch.setattr("separax.paper.reproduce.running.draw", lambda *_: drawings.append(1))
+    (record,), _ = go([job], tmp_path)
+    assert (record["status"], drawings) == ("done", [1])
+    assert (run_of(tmp_path) / "state.a.npz").read_bytes() == state  # nothing trained again
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_picture_is_drawn_beside_the_records(tmp_path, monkeypatch):
+    monkeypatch.setattr("separax.paper.reproduce.figures.DPI", 40)
+    go([Job("poisson-lshape", "spinn-mod", 8, (0,), steps=5)], tmp_path)
+    assert [p.name for p in (tmp_path / "figures").iterdir()] == ["poisson-lshape-spinn-mod-8.png"]
 
 
 @pytest.mark.usefixtures("quick")
@@ -374,8 +350,8 @@ def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
         pytest.approx(solution.relative_l2(true, "w", t=[0.5], **space), rel=1e-4)
     ]
     (record,), _ = go([Job("navier-stokes-3d", "spinn-mod", 4, (0,), steps=10, rank=2)], tmp_path)
-    (tables, _) = write_all(tmp_path)
-    assert (tmp_path / "figures" / "rank.png") in tables
+    reproduce_rows(out=tmp_path, show=True)
+    assert (tmp_path / "figures" / "rank.png").exists()
     text = (tmp_path / "tables.md").read_text()
     assert "## navier-stokes-ranks\n" in text
     assert "over-time" not in text  # that is of the rows of the paper, not of studies
@@ -431,10 +407,10 @@ def test_too_little_memory_skips_a_row_and_goes_on(tmp_path, monkeypatch):
     assert large["relative_l2"] is None
     assert "skipped: a step on 256 × 256 × 256" in " ".join(said)
     assert read_record(jobs[0].path(tmp_path))["note"] == large["note"]
-    shown = rows_of(["helmholtz"], collect(tmp_path)[0])
-    (row,) = [r for r in shown["helmholtz"] if (r.network, r.points) == ("spinn", 256)]
+    rows = compare("helmholtz", collect(tmp_path)[0])
+    (row,) = [r for r in rows if (r.network, r.points) == ("spinn", 256)]
     assert row.notes.startswith("skipped: a step on 256 × 256 × 256")
-    assert "| skipped: a step on 256 × 256 × 256" in documents(shown, [])["helmholtz"]
+    assert "| skipped: a step on 256 × 256 × 256" in documents({"helmholtz": rows}, [])["helmholtz"]
     assert recorded(jobs[0], tmp_path) is None  # tried again when there is more
 
 
@@ -510,6 +486,7 @@ def test_times_of_uneven_groups_add_up():
             "best_step": 20,
             "memory_bytes": int(1e6 * seeds),
             "errors": lambda: (0.5, 0.2),
+            "is_marched": False,
             "problem": SimpleNamespace(reference=None),
         }
         return [
@@ -630,17 +607,15 @@ def test_an_interrupt_before_training_stops_the_rows(tmp_path, monkeypatch):
 def test_tables_and_figures_are_written(folder):
     record = read_record(folder / "helmholtz" / "spinn-6.json")
     for rank in (2, 4):
-        write_record(folder / "helmholtz" / f"spinn-6-rank{rank}.json", record | {"rank": rank})
+        write_record(folder, record | {"rank": rank})
     (folder / "helmholtz" / "spinn-7.json").write_text("{")
-    files, damaged = write_all(folder)
-    assert [p.relative_to(folder).as_posix() for p in files] == [
-        "tables.csv",
-        "tables.md",
-        "figures/results.png",
-        "figures/rank.png",
-    ]
-    assert all(p.stat().st_size > 500 for p in files)
-    assert [(p.name, "cut short" in reason) for p, reason in damaged] == [("spinn-7.json", True)]
+    said = []
+    tables, stopped = reproduce_rows(["helmholtz"], out=folder, show=True, say=said.append)
+    assert ([table.title for table in tables], stopped) == (["helmholtz", "summary"], False)
+    assert "spinn-7.json is cut short" in said[0]
+    files = ["tables.csv", "tables.md", "figures/results.png", "figures/rank.png"]
+    assert all((folder / name).stat().st_size > 500 for name in files)
+    assert said[1].endswith(", ".join(str(folder / name) for name in files))
     sheet = list(csv.DictReader((folder / "tables.csv").read_text().splitlines()))
     ours = [row for row in sheet if row["status"] == "done"]
     assert len(ours) == 1  # ranks are no rows of the tables
@@ -663,14 +638,14 @@ def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
         small = dataclasses.replace(
             how, network=SPINN(rank=2, width=4, depth=1, body="mlp"), points=4
         )
-        flows.flow_pictures(name, random_solution(text, small), tmp_path, "tiny")
+        flows.flow_pictures(name, random_solution(text, small), tmp_path, f"{name}-tiny")
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "navier-stokes-3d-tiny-velocity.png",
         "navier-stokes-3d-tiny-vorticity.png",
         "navier-stokes-tiny-vorticity.gif",
         "navier-stokes-tiny-vorticity.png",
     ]
-    (u, v, w) = flows._components(random_solution(text, small), velocity)
+    (u, v, w) = flows.components(random_solution(text, small), velocity)
     assert (u.held, v.held) == (w.held, w.held)
     assert u.reference[3, 5] == pytest.approx(
         float(velocity(x=u.axes["x"][3], y=u.axes["y"][5], **u.held)["u"])

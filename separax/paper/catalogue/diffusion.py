@@ -21,17 +21,14 @@ from ...equations import Dirichlet, Initial, Problem
 from ...networks import NETWORKS
 from ...recipe import LBFGS, Adam, Recipe
 from ..references.diffusion import ALPHA, reference
+from ..references.diffusion import initial as gaussians
 from .entry import Entry, paper_recipe, small_pointwise, solved_core
 
 EQUATION = "u_t = α(|∇u|² + uΔu)"
 
 
 def initial(x, y):
-    return (
-        0.25 * jnp.exp(-10 * ((x - 0.2) ** 2 + (y - 0.3) ** 2))
-        + 0.4 * jnp.exp(-15 * ((x + 0.1) ** 2 + (y + 0.5) ** 2))
-        + 0.3 * jnp.exp(-20 * ((x + 0.5) ** 2 + y**2))
-    )
+    return gaussians(x, y, jnp.exp)
 
 
 def residual(u):

@@ -16,27 +16,34 @@ from ...core import InputError, listed, nearest, shown
 from .flow import DIVERGENCE, LENGTH, Flow, coefficients, fit, numbers, values, wavenumbers
 
 SEAM = 3  # times as large as inside: how large second differences across the seam may be
-SAME = 1e-6  # relative to the largest value: how far apart numbers are that a file in single precision means as equal
+# relative to the largest value: how far apart numbers are that single precision means as equal
+SAME = 1e-6
 VORTICITY = ("w", "vorticity", "omega")  # names of it in files
 
 
 def load_flow(path: str | os.PathLike[str], project: bool = False) -> Flow:
     """The flow in a file: `.npz`, `.mat` (version 7.3 needs h5py) or NetCDF, `.nc` (needs xarray).
 
-    The file holds u and v, or the vorticity alone as w, vorticity or omega: arrays (n, n) indexed [x, y], or (instants, n, n),
-    of which the first instant is taken. It may hold coordinates x and y, one per point along their axis or one per point of
-    the grid: then the flow is moved to where they start at zero, and their arrays' order of axes is followed.
+    The file holds u and v, or the vorticity alone as w, vorticity or omega: arrays (n, n) indexed
+    [x, y], or (instants, n, n), of which the first instant is taken. It may hold coordinates x and
+    y, one per point along their axis or one per point of the grid: then the flow is moved to where
+    they start at zero, and their arrays' order of axes is followed.
 
     Arguments:
         path: of the file.
-        project: whether to take the part without divergence of a flow that has some, which is refused otherwise.
+        project: whether to take the part without divergence of a flow that has some, which is
+            refused otherwise.
+
+    Returns:
+        The flow, on the points of the file.
     """
     notes = []
     try:
         path = Path(path)
     except TypeError:
         raise InputError(
-            f"load_flow: path must be the path of a file, got {shown(path)}: write e.g. load_flow('flow.npz')"
+            f"load_flow: path must be the path of a file, got {shown(path)}: write e.g."
+            " load_flow('flow.npz')"
         ) from None
     try:
         flow = _understood(_read(path), project, notes)
@@ -51,29 +58,27 @@ def _read(path: Path) -> dict[str, Any]:
     """The arrays that are wanted, by name in lower case; None for the others."""
     readers = {".npz": _read_npz, ".mat": _read_mat, ".nc": _read_netcdf}
     if not path.is_file():
-        near = (
-            nearest(path.name, (p.name for p in path.parent.iterdir()))
-            if path.parent.is_dir() and not path.exists()
-            else ""
-        )
+        beside = path.parent.iterdir() if path.parent.is_dir() and not path.exists() else ()
+        near = nearest(path.name, (p.name for p in beside))
         raise InputError(
             f"there is no such file: give the path of one that ends in {listed(readers)}.{near}"
         )
     if path.suffix.lower() not in readers:
         raise InputError(
-            f"what ends in {path.suffix!r} is not read, only {listed(readers)}: write np.savez('flow.npz', u=u, v=v)"
+            f"what ends in {path.suffix!r} is not read, only {listed(readers)}: write"
+            " np.savez('flow.npz', u=u, v=v)"
         )
     try:
         found = readers[path.suffix.lower()](path)
     except InputError:
         raise
-    except Exception as error:  # a damaged file can fail in any way: in zip, in HDF5, in NumPy's header, for memory
+    except Exception as error:  # zip, HDF5 and NumPy fail in ways of their own
         raise InputError(
-            f"it cannot be read ({type(error).__name__}: {error}): give a whole file of the kind it is called"
+            f"it cannot be read ({type(error).__name__}: {error}): give a whole file of the kind it"
+            " is called"
         ) from error
-    return {
-        name.lower(): found[name] for name in sorted(found)
-    }  # where both are there, u comes after U
+    # where both are there, u comes after U
+    return {name.lower(): found[name] for name in sorted(found)}
 
 
 def _wanted(name: str) -> bool:
@@ -95,12 +100,11 @@ def _read_mat(path: Path) -> dict[str, Any]:
 
 def _read_netcdf(path: Path) -> dict[str, Any]:
     with _module("xarray").open_dataset(path, decode_times=False) as file:
-        found = {str(name): file[name] for name in file.variables}
-        ordered = {
-            name: a.transpose(..., "x", "y") if {"x", "y"} <= set(a.dims) else a
-            for name, a in found.items()
-        }
-        return {name: a.to_numpy() if _wanted(name) else None for name, a in ordered.items()}
+        found = {}
+        for name, a in file.variables.items():
+            ordered = a.transpose(..., "x", "y") if {"x", "y"} <= set(a.dims) else a
+            found[str(name)] = ordered.to_numpy() if _wanted(str(name)) else None
+        return found
 
 
 def _module(name: str) -> Any:
@@ -115,7 +119,8 @@ def _understood(found: Mapping[str, Any], project: bool, notes: list[str]) -> Fl
     names = ["u", "v"] if {"u", "v"} <= found.keys() else vorticity[:1]
     if not names:
         raise InputError(
-            f"it holds {listed(found)}: name the velocities u and v, or the vorticity {' or '.join(VORTICITY)}"
+            f"it holds {listed(found)}: name the velocities u and v, or the vorticity"
+            f" {' or '.join(VORTICITY)}"
         )
     arrays = {name: _first_instant(name, found[name], notes) for name in names}
     fit(arrays)
@@ -127,12 +132,15 @@ def _understood(found: Mapping[str, Any], project: bool, notes: list[str]) -> Fl
     flow = Flow(arrays["u"], arrays["v"])
     if flow.divergence <= DIVERGENCE:
         return flow
-    said = f"u and v have a divergence of {flow.divergence:.1e} relative to their gradients, where {DIVERGENCE:.0e} is allowed"
-    if (
-        turned := Flow(flow.u.T, flow.v.T).divergence
-    ) <= DIVERGENCE:  # projecting would hide it, and leave another flow
+    said = (
+        f"u and v have a divergence of {flow.divergence:.1e} relative to their gradients, where"
+        f" {DIVERGENCE:.0e} is allowed"
+    )
+    turned = Flow(flow.u.T, flow.v.T).divergence
+    if turned <= DIVERGENCE:  # projecting would hide it, and leave another flow
         raise InputError(
-            f"{said}, but {turned:.1e} with their axes exchanged: they are indexed [y, x]; save u.T and v.T"
+            f"{said}, but {turned:.1e} with their axes exchanged: they are indexed [y, x]; save u.T"
+            " and v.T"
         )
     if not project:
         raise InputError(
@@ -146,7 +154,8 @@ def _first_instant(name: str, given: Any, notes: list[str]) -> np.ndarray:
     if array.ndim == 3 and len(array):
         if array.shape[1] != array.shape[2]:
             raise InputError(
-                f"{name} has the shape {array.shape}, not (instants, n, n): save np.moveaxis({name}, -1, 0) or {name}[..., 0]"
+                f"{name} has the shape {array.shape}, not (instants, n, n): save"
+                f" np.moveaxis({name}, -1, 0) or {name}[..., 0]"
             )
         note, array = f"it holds {len(array)} instants: the first is taken", array[0]
         if note not in notes:
@@ -157,28 +166,25 @@ def _first_instant(name: str, given: Any, notes: list[str]) -> np.ndarray:
 def _on_the_square(
     arrays: dict[str, np.ndarray], found: Mapping[str, Any], notes: list[str]
 ) -> dict[str, np.ndarray]:
-    """The arrays at x_i = 2πi/n and y_j = 2πj/n, from where the file's coordinates, if it has them, say they are."""
+    """The arrays at x_i = 2πi/n and y_j = 2πj/n, from where the file's coordinates, if it has them,
+    say they are."""
     grids = {axis: np.squeeze(numbers(axis, found[axis])) for axis in ("x", "y") if axis in found}
     along = {axis: _varies_along(axis, g) for axis, g in grids.items() if g.ndim == 2}
     exchanged = {number != "xy".index(axis) for axis, number in along.items()}
     if exchanged == {True, False}:
         raise InputError(
-            "x and y vary along the same axis of their arrays: save np.meshgrid(x, y, indexing='ij')"
+            "x and y vary along the same axis of their arrays: save np.meshgrid(x, y,"
+            " indexing='ij')"
         )
     if exchanged == {True}:
         notes.append(
             "x varies along the second axis of its array: the arrays are taken as indexed [y, x]"
         )
         arrays = {name: a.T for name, a in arrays.items()}
-    grids = {
-        axis: np.moveaxis(g, along[axis], 0)[:, 0] if axis in along else g
-        for axis, g in grids.items()
-    }
-
+    grids |= {axis: np.moveaxis(grids[axis], n, 0)[:, 0] for axis, n in along.items()}
     largest = max(np.abs(a).max() for a in arrays.values())
-    apart = max(
-        max(np.abs(a[-1] - a[0]).max(), np.abs(a[:, -1] - a[:, 0]).max()) for a in arrays.values()
-    )
+    edges = [(b[-1], b[0]) for a in arrays.values() for b in (a, a.T)]
+    apart = max(np.abs(last - first).max() for last, first in edges)
     equal, points = apart <= SAME * largest, len(next(iter(arrays.values())))
     repeat = {_repeats(axis, g, points, equal) for axis, g in grids.items()}
     if repeat == {True, False}:
@@ -197,11 +203,8 @@ def _on_the_square(
         notes.append("the last row and column are the first ones again: they are left out")
         arrays = without
     starts = [grids[axis][0] if axis in grids else 0.0 for axis in ("x", "y")]
-    return (
-        {name: _moved(a, *starts) for name, a in arrays.items()}
-        if np.abs(starts).max() > SAME
-        else arrays
-    )
+    moved = np.abs(starts).max() > SAME
+    return {name: _moved(a, *starts) if moved else a for name, a in arrays.items()}
 
 
 def _varies_along(name: str, grid: np.ndarray) -> int:
@@ -209,32 +212,33 @@ def _varies_along(name: str, grid: np.ndarray) -> int:
     spread = [np.ptp(grid, axis=axis).max() for axis in (0, 1)]
     if min(spread) > SAME * max(spread):
         raise InputError(
-            f"{name} varies along both axes of its array: give the flow on a grid with sides along x and y"
+            f"{name} varies along both axes of its array: give the flow on a grid with sides along"
+            " x and y"
         )
     return int(np.argmax(spread))
 
 
 def _repeats(name: str, grid: np.ndarray, points: int, equal: bool) -> bool:
-    """Whether a coordinate's last point is the first one of the next period; refused unless the period is 2π.
-
-    `equal` says whether the flow has the same values there, which counts only where the period is another one.
-    """
+    """Whether a coordinate's last point is the first one of the next period; refused unless the
+    period is 2π. `equal`: whether the flow has the same values there."""
     if grid.shape != (points,):
         raise InputError(
-            f"{name} has the shape {grid.shape} where the flow has {points} points along it: give one value per point"
+            f"{name} has the shape {grid.shape} where the flow has {points} points along it: give"
+            " one value per point"
         )
     steps, step = np.diff(grid), (grid[-1] - grid[0]) / (points - 1)
     if np.abs(steps - step).max() > 1e-3 * abs(step) or step <= 0:
         raise InputError(
-            f"{name} must rise in equal steps, got steps from {steps.min():.4g} to {steps.max():.4g}: resample the flow"
+            f"{name} must rise in equal steps, got steps from {steps.min():.4g} to"
+            f" {steps.max():.4g}: resample the flow"
         )
     for repeats in (False, True):
         if abs(step * (points - repeats) - LENGTH) < 0.1 * step:
             return repeats
     period = step * (points - equal)
     raise InputError(
-        f"{name} has a period of {period:.6g}, not 2π: multiply x, y, t and the viscosity by {LENGTH / period:.6g} (u and v stay as "
-        "they are, a vorticity is divided by it)"
+        f"{name} has a period of {period:.6g}, not 2π: multiply x, y, t and the viscosity by"
+        f" {LENGTH / period:.6g} (u and v stay as they are, a vorticity is divided by it)"
     )
 
 
@@ -249,23 +253,25 @@ def _fine(a: np.ndarray) -> float:
     """How much is in the waves beyond half the highest wavenumber."""
     highest = (len(a) - 1) // 2
     kx, ky = wavenumbers(highest)
-    return float(
-        (np.abs(coefficients(a, highest)[np.maximum(np.abs(kx), ky) > highest / 2]) ** 2).sum()
-    )
+    fine = coefficients(a, highest)[np.maximum(np.abs(kx), ky) > highest / 2]
+    return float((np.abs(fine) ** 2).sum())
 
 
 def _second_differences(a: np.ndarray, axis: int) -> tuple[float, float]:
-    """The largest ones along an axis: across the seam, where the last point meets the first, and elsewhere."""
+    """The largest ones along an axis: across the seam, where the last point meets the first, and
+    elsewhere."""
     bent = np.moveaxis(np.abs(np.roll(a, 1, axis) - 2 * a + np.roll(a, -1, axis)), axis, 0)
     return float(bent[[0, -1]].max()), float(bent[1:-1].max())
 
 
 def _check_seam(name: str, a: np.ndarray) -> None:
-    """A jump or a kink between the last point and the first shows in second differences, which are large nowhere else."""
+    """Refuses what is not periodic: a jump or a kink between the last point and the first shows in
+    second differences, which are large nowhere else."""
     for axis, letter in enumerate("xy"):
         seam, inside = _second_differences(a, axis)
         if seam > SEAM * inside + SAME * np.abs(a).max():
             raise InputError(
-                f"{name} is not periodic along {letter}: its second differences reach {seam:.2g} where the last point meets the first, "
-                f"and {inside:.2g} elsewhere ({SEAM} times that is allowed): give a flow on one whole period"
+                f"{name} is not periodic along {letter}: its second differences reach {seam:.2g}"
+                f" where the last point meets the first, and {inside:.2g} elsewhere ({SEAM} times"
+                " that is allowed): give a flow on one whole period"
             )

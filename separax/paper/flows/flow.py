@@ -15,7 +15,9 @@ from ...core import InputError, finite, whole
 LENGTH = 2 * np.pi  # of the square's sides
 LEAST = 4  # points per axis: with fewer, a solver that keeps a third of the waves keeps none
 DIVERGENCE = 1e-3  # relative: how far from zero that of a flow may be
-BAND = 6  # a random flow has wavenumbers up to this many times its peak; beyond, they would hold 1e-6 of the energy
+# a random flow has wavenumbers up to this many times its peak; beyond, they would hold 1e-6 of the
+# energy
+BAND = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +42,8 @@ class Flow:
         mean, largest = abs(w.mean()), np.abs(w).max()
         if mean > DIVERGENCE * largest:
             raise InputError(
-                f"w has a mean of {w.mean():.3g} (its largest value is {largest:.3g}), but that of a periodic flow is zero: "
-                "write w - w.mean(), or give u and v"
+                f"w has a mean of {w.mean():.3g} (its largest value is {largest:.3g}), but that of a"
+                " periodic flow is zero: write w - w.mean(), or give u and v"
             )
         return cls(*_turning(w))
 
@@ -76,9 +78,8 @@ class Flow:
         """The largest |u_x + v_y|, relative to the largest of |u_x|, |u_y|, |v_x| and |v_y|."""
         gradients = self._gradients()
         largest = np.abs(gradients).max()
-        return (
-            float(np.abs(gradients[0, 0] + gradients[1, 1]).max() / largest) if largest > 0 else 0.0
-        )
+        found = np.abs(gradients[0, 0] + gradients[1, 1]).max()
+        return float(found / largest) if largest > 0 else 0.0
 
     def resampled(self, points: int) -> Flow:
         """The same Fourier series on a grid of `points` per axis; what that grid cannot hold is left out."""
@@ -101,7 +102,8 @@ class Flow:
         return values(1j * np.stack([kx * series, ky * series], axis=1), self.points)
 
     def __repr__(self) -> str:
-        return f"Flow({self.points}×{self.points}, max_speed={self.max_speed:.4g}, divergence={self.divergence:.1e})"
+        size, speed = f"{self.points}×{self.points}", f"max_speed={self.max_speed:.4g}"
+        return f"Flow({size}, {speed}, divergence={self.divergence:.1e})"
 
 
 def _turning(w: np.ndarray) -> np.ndarray:
@@ -115,11 +117,13 @@ def numbers(name: str, given: Any) -> np.ndarray:
     array = np.asarray(given)
     if array.dtype.kind not in "iuf":
         raise InputError(
-            f"{name} must hold real numbers, got an array of {array.dtype}: write {name}.astype(float), or its real part"
+            f"{name} must hold real numbers, got an array of {array.dtype}: write"
+            f" {name}.astype(float), or its real part"
         )
     if bad := np.count_nonzero(~np.isfinite(array)):
         raise InputError(
-            f"{name} is not a number or infinite at {bad} of {array.size} points: fill them in; a periodic flow has a value everywhere"
+            f"{name} is not a number or infinite at {bad} of {array.size} points: fill them in; a"
+            " periodic flow has a value everywhere"
         )
     return np.array(array, np.float64)
 
@@ -133,12 +137,14 @@ def fit(arrays: Mapping[str, np.ndarray]) -> None:
             )
         if a.shape[0] != a.shape[1]:
             raise InputError(
-                f"{name} must have as many points along x as along y, got {a.shape[0]}×{a.shape[1]}: resample it, e.g. with "
-                f"scipy.signal.resample({name}, {max(a.shape)}, axis={a.shape.index(min(a.shape))})"
+                f"{name} must have as many points along x as along y, got {a.shape[0]}×{a.shape[1]}:"
+                f" resample it, e.g. with scipy.signal.resample({name}, {max(a.shape)},"
+                f" axis={a.shape.index(min(a.shape))})"
             )
         if len(a) < LEAST:
             raise InputError(
-                f"{name} must have at least {LEAST}×{LEAST} points, got {len(a)}×{len(a)}: give a finer grid"
+                f"{name} must have at least {LEAST}×{LEAST} points, got {len(a)}×{len(a)}: give a"
+                " finer grid"
             )
     if len({a.shape for a in arrays.values()}) > 1:
         shapes = " and ".join(f"{name} {a.shape}" for name, a in arrays.items())
@@ -146,35 +152,41 @@ def fit(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def random_flow(seed: int = 0, points: int = 128, speed: float = 5.0, peak: int = 3) -> Flow:
-    """A random flow without divergence: Gaussian, isotropic, of energy spectrum E(k) ~ exp(-4 log²(k/peak)) / k.
+    """A random flow without divergence: Gaussian, isotropic, of energy spectrum
 
-    That is the spectrum of JAX-CFD's `filtered_velocity_field`, and its usual peak. The field depends on the seed, the speed and the
-    peak only: on another grid it has other points, but the same function lies below.
+        E(k) ~ exp(-4 log²(k/peak)) / k.
+
+    That is the spectrum of JAX-CFD's `filtered_velocity_field`, and its usual peak. The field depends
+    on the seed, the speed and the peak only: on another grid it has other points, but the same
+    function lies below.
 
     Arguments:
         seed: the same one gives the same field.
         points: per axis, more than 12 times the peak.
-        speed: the largest √(u² + v²) on the square; no point of the grid need lie where it is reached.
+        speed: the largest √(u² + v²) on the square; no point of the grid need lie where it is
+            reached.
         peak: the wavenumber about which the energy lies.
+
+    Returns:
+        The flow, on so many points.
     """
     seed, points, peak = whole("seed", seed, 0), whole("points", points), whole("peak", peak)
     speed, highest = finite("speed", speed, positive=True), BAND * peak
     if points <= 2 * highest:
         raise InputError(
-            f"points must be more than {2 * highest} for waves up to {BAND} times peak={peak}, got {points}: write points={2 * highest + 2} or a smaller peak"
+            f"points must be more than {2 * highest} for waves up to {BAND} times peak={peak}, got"
+            f" {points}: write points={2 * highest + 2} or a smaller peak"
         )
     kx, ky = wavenumbers(highest)
     k = np.hypot(kx, ky)
     k[0, 0] = np.inf
     # energy is k² |ψ|², and there are 2πk waves of about the wavenumber k
-    size = np.where(
-        k <= highest, np.exp(-2 * np.log(np.where(k <= highest, k, peak) / peak) ** 2) * k**-2.0, 0
-    )
+    held = np.where(k <= highest, k, peak)
+    size = np.where(k <= highest, np.exp(-2 * np.log(held / peak) ** 2) * k**-2.0, 0)
     real, imaginary = np.random.default_rng(seed).standard_normal((2, *size.shape))
     stream = size * (real + 1j * imaginary)
-    stream[highest + 1 :, 0] = stream[
-        highest:0:-1, 0
-    ].conj()  # both are there, and belong to one real wave
+    # both are there, and belong to one real wave
+    stream[highest + 1 :, 0] = stream[highest:0:-1, 0].conj()
     series = np.stack([1j * ky * stream, -1j * kx * stream])
     series *= speed / _largest_speed(series)
     return Flow(*values(series, points))
@@ -184,13 +196,11 @@ def _largest_speed(series: np.ndarray) -> float:
     """The maximum of √(u² + v²) over the square, also between the points of a grid."""
     grid = 16 * (series.shape[-1] - 1)
     speeds = np.hypot(*values(series, grid))
-    peaks = (speeds == scipy.ndimage.maximum_filter(speeds, 3, mode="wrap")) & (
-        speeds > 0.98 * speeds.max()
-    )
+    peaks = speeds == scipy.ndimage.maximum_filter(speeds, 3, mode="wrap")
+    peaks &= speeds > 0.98 * speeds.max()
     largest = 0.0
-    for x, y in (
-        np.argwhere(peaks) * LENGTH / grid
-    ):  # the highest one on the grid need not be the highest one
+    # the highest one on the grid need not be the highest one
+    for x, y in np.argwhere(peaks) * LENGTH / grid:
         reach = LENGTH / grid
         while reach > 1e-8:  # the error is of its square
             xs, ys = (c + np.linspace(-reach, reach, 9) for c in (x, y))
@@ -204,21 +214,22 @@ def _largest_speed(series: np.ndarray) -> float:
 def coefficients(values: np.ndarray, highest: int) -> np.ndarray:
     """Fourier coefficients of real values on the grid, up to the wavenumber `highest` along x and y.
 
-    They are (…, 2 highest + 1, highest + 1): wavenumbers 0, 1, …, highest, -highest, …, -1 along x, and 0 … highest along y;
-    those with a negative wavenumber along y are conjugate to them. They do not depend on the grid.
+    They are (…, 2 highest + 1, highest + 1): wavenumbers 0, 1, …, highest, -highest, …, -1 along x,
+    and 0 … highest along y; those with a negative wavenumber along y are conjugate to them. They do
+    not depend on the grid.
     """
     return up_to(highest, np.asarray(scipy.fft.rfft2(values, norm="forward")))
 
 
 def up_to(highest: int, series: np.ndarray) -> np.ndarray:
     """The coefficients of the waves up to `highest` only."""
-    return np.concatenate(
-        [series[..., : highest + 1, : highest + 1], series[..., -highest:, : highest + 1]], axis=-2
-    )
+    kept = series[..., : highest + 1]
+    return np.concatenate([kept[..., : highest + 1, :], kept[..., -highest:, :]], axis=-2)
 
 
 def values(series: np.ndarray, points: int) -> np.ndarray:
-    """The inverse of `coefficients`, on a grid of `points` per axis: more than twice the highest wavenumber."""
+    """The inverse of `coefficients`, on a grid of `points` per axis: more than twice the highest
+    wavenumber."""
     highest = series.shape[-1] - 1
     spectrum = np.zeros((*series.shape[:-2], points, points // 2 + 1), complex)
     spectrum[..., : highest + 1, : highest + 1] = series[..., : highest + 1, :]
@@ -231,13 +242,11 @@ def values(series: np.ndarray, points: int) -> np.ndarray:
 def on_lattice(series: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The series at every pair of the points x and y: (…, len(x), len(y))."""
     kx, ky = wavenumbers(series.shape[-1] - 1)
-    waves = np.where(ky > 0, 2, 1) * np.exp(
-        1j * y[:, None] * ky
-    )  # twice, for the conjugate half that is left out
-    # one large product each, not one per leading index: those would wait for threads on a busy machine
-    found = np.tensordot(
-        np.tensordot(series, waves, (-1, 1)), np.exp(1j * x[:, None] * kx[:, 0]), (-2, 1)
-    )
+    # twice, for the conjugate half that is left out
+    along_y = np.where(ky > 0, 2, 1) * np.exp(1j * y[:, None] * ky)
+    along_x = np.exp(1j * x[:, None] * kx[:, 0])
+    # one large product each, not one per leading index: those would wait for threads
+    found = np.tensordot(np.tensordot(series, along_y, (-1, 1)), along_x, (-2, 1))
     return np.real(np.swapaxes(found, -1, -2))
 
 
@@ -248,7 +257,8 @@ def wavenumbers(highest: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def velocity_symbols(highest: int) -> tuple[np.ndarray, np.ndarray]:
-    """What the vorticity's coefficients are multiplied with to give those of u and v, but for the mean flow.
+    """What the vorticity's coefficients are multiplied with to give those of u and v, but for the
+    mean flow.
 
     u = ψ_y, v = -ψ_x and ω = v_x - u_y = -Δψ for a stream function ψ.
     """

@@ -1,15 +1,15 @@
-"""Arrays that take seconds to compute, kept in the user's cache folder with a checksum.
+"""Functions that take a while to make: tables that are computed once and kept in the cache folder
+with a checksum, and interpolation between their nodes.
 
-A file that was cut short, changed, emptied or swapped for another one is noticed and computed again, and a folder that
-cannot be written to stops nobody: both are said in one warning that names the file.
+A file that was cut short, changed, emptied or swapped for another one is noticed and computed again,
+and a folder that cannot be written to stops nobody: both are said in one warning that names the
+file.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-import os
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,84 +22,76 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from ...core import InputError, in_float64, listed, part_to_data
+from ...core import InputError, cache_folder, in_float64, listed
 from ...runs import Damaged, digest_of, npz, read_npz, write
-
-
-def folder() -> Path:
-    """Where computed arrays are kept: $SEPARAX_CACHE, or `separax` in the system's cache folder."""
-    if chosen := os.environ.get("SEPARAX_CACHE"):
-        return Path(chosen).expanduser()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "separax"
 
 
 def cached(
     name: str, settings: Mapping[str, Any], compute: Callable[[], Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """The arrays `compute()` returns, from the cache if they were computed before.
+    """The arrays that `compute()` returns, from the cache if they were computed before.
 
     Arguments:
         name: what they are; the file is called `name-….npz`.
-        settings: everything they depend on, a version number of the solver included; other settings, another file.
+        settings: all they depend on, as numbers and words, a version number of the solver included;
+            other settings, another file.
         compute: a function without arguments that returns arrays by name.
     """
-    about = {"kind": name, "settings": part_to_data(settings, "cached: settings")}
-    key = digest_of(json.dumps(about, sort_keys=True).encode())
+    about = {"kind": name, "settings": dict(settings)}
+    path = _file(f"{name}-{digest_of(json.dumps(about, sort_keys=True).encode())[:12]}.npz")
     try:
-        path = folder() / f"{name}-{key[:12]}.npz"
-    except (OSError, RuntimeError) as error:  # no home folder
-        _say(
-            f"{name}: there is no cache folder ({error}), so it is computed every time: set SEPARAX_CACHE to one"
-        )
-        return _computed(name, compute)
-    try:
-        if path.exists():
+        if path is not None and path.exists():
             known, arrays = read_npz(path)
             if known != about:  # a file moved to another one's place
                 raise Damaged(path, "is of other settings")
             return arrays
     except Damaged as error:
         _say(f"{error}: computed again")
-    arrays = _computed(name, compute)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, npz(about, arrays))
-    except OSError as error:
-        _say(
-            f"{path} cannot be written ({error.strerror or error}), so it is computed every time: set SEPARAX_CACHE to a folder"
-        )
-    return arrays
-
-
-def _computed(name: str, compute: Callable[[], Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    arrays = {k: np.asarray(a) for k, a in compute().items()}
-    for k, a in arrays.items():
-        if a.dtype.hasobject:
-            raise InputError(
-                f"cached: {name} computed {k!r} of type {a.dtype}: return arrays of numbers"
+    arrays = {key: np.asarray(array) for key, array in compute().items()}
+    if path is not None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, npz(about, arrays))
+        except OSError as error:
+            _say(
+                f"{path} cannot be written ({error.strerror or error}), so it is computed every"
+                " time: set SEPARAX_CACHE to a folder"
             )
     return arrays
 
 
+def _file(name: str) -> Path | None:
+    """A file in the cache folder; None where there is no such folder."""
+    try:
+        folder = cache_folder()
+    except (OSError, RuntimeError) as error:
+        _say(
+            f"{name}: there is no cache folder ({error}), so it is computed every time: set"
+            " SEPARAX_CACHE to one"
+        )
+        return None
+    return None if folder is None else folder / name
+
+
 def _say(message: str) -> None:
-    warnings.warn(f"cache: {message}", stacklevel=3)
+    warnings.warn(f"cache: {message}", stacklevel=4)
 
 
 CHUNK = 2**22  # numbers gathered from a table at once
 
 
 class Computed:
-    """A function of coordinates by name whose making takes a while: it is made at the first call with numbers.
+    """A function of coordinates whose making takes a while: it is made at the first call with
+    numbers.
 
-    `make()` returns a function of NumPy arrays of float64, one per coordinate, that broadcast. JAX arrays are taken too,
-    also while JAX traces: the values then come through a callback, and asking only for shapes computes nothing. The result
-    has the precision of the coordinates, and is nan outside of where the function is known.
+    JAX arrays are taken too, also while JAX traces: the values then come through a callback, and
+    asking only for shapes computes nothing. The result has the precision of the coordinates, and is
+    nan outside of where the function is known.
+
+    Arguments:
+        name: what it is called in refusals.
+        coordinates: the names of its arguments.
+        make: returns a function of NumPy arrays of float64, one per coordinate, that broadcast.
     """
 
     lazy = True  # a problem that is given this as its reference does not call it to check it
@@ -108,11 +100,9 @@ class Computed:
         self, name: str, coordinates: Sequence[str], make: Callable[[], Callable[..., np.ndarray]]
     ):
         self.name, self.coordinates = name, tuple(coordinates)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter(c, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-                for c in self.coordinates
-            ]
+            [inspect.Parameter(c, kind) for c in self.coordinates]
         )
         self._make, self._lock = make, threading.Lock()
         self._function: Callable[..., np.ndarray] | None = None
@@ -131,22 +121,19 @@ class Computed:
             raise InputError(
                 f"{self.name}: {error}: give one array per coordinate, {listed(self.coordinates)}"
             ) from None
-        floats = [
-            c.dtype for c in given if hasattr(c, "dtype") and jnp.issubdtype(c.dtype, jnp.floating)
-        ]
+        types = [c.dtype for c in given if hasattr(c, "dtype")]
+        floats = [one for one in types if jnp.issubdtype(one, jnp.floating)]
         dtype = np.result_type(*floats) if floats else np.dtype(float)
         if any(isinstance(c, Tracer) for c in given):
             dtype = jax.dtypes.canonicalize_dtype(dtype)
-            shape = jax.ShapeDtypeStruct(
-                jnp.broadcast_shapes(*(jnp.shape(c) for c in given)), dtype
-            )
+            shape = jax.ShapeDtypeStruct(np.broadcast_shapes(*map(jnp.shape, given)), dtype)
             return jax.pure_callback(
                 lambda *c: self._values(c, dtype), shape, *given, vmap_method="expand_dims"
             )
         values = self._values(given, dtype)
         if not any(isinstance(c, jax.Array) for c in given):
             return values
-        with in_float64():  # or float64 coordinates would come back as float32 outside of it
+        with in_float64():  # or float64 coordinates would come back as float32
             return jnp.asarray(values)
 
     def _values(self, coordinates: Sequence[Any], dtype: Any) -> np.ndarray:
@@ -172,9 +159,9 @@ class Axis:
     stencil: int
 
     def weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The nodes each point draws on (their places) and how much, both (points, stencil); nan outside the nodes.
-
-        What single precision rounds to beyond an end is that end: 0.1 is more in float32 than in float64."""
+        """The places of the nodes that each point draws on, and how much, both (points, stencil);
+        nan outside the nodes. What single precision rounds to beyond an end is that end: 0.1 is more
+        in float32 than in float64."""
         nodes, stencil = self.nodes, min(self.stencil, len(self.nodes))
         slack = np.finfo(np.float32).eps * np.abs(nodes[[0, -1]]).max()
         inside = (points >= nodes[0] - slack) & (points <= nodes[-1] + slack)
@@ -204,8 +191,8 @@ class Axis:
 class Table:
     """Values on the lattice of some axes, and between its nodes: a polynomial in each coordinate, locally.
 
-    Coordinates that lie on a lattice of their own (each varies along one dimension, different for each) cost one small
-    matrix per axis; scattered points draw on their neighbours one by one.
+    Coordinates that lie on a lattice of their own (each varies along one dimension, different for
+    each) cost one small matrix per axis; scattered points draw on their neighbours one by one.
     """
 
     axes: tuple[Axis, ...]
@@ -217,17 +204,15 @@ class Table:
         if order is None:
             return self._at([np.broadcast_to(c, shape).ravel() for c in coordinates]).reshape(shape)
         found = self.values
-        for axis, c in zip(
-            self.axes, coordinates
-        ):  # each product moves its axis to the end, so the order is kept
+        # each product moves its axis to the end, so the order is kept
+        for axis, c in zip(self.axes, coordinates):
             found = np.tensordot(found, axis.matrix(c.ravel()), (0, 1))
         return found.transpose(order).reshape(shape)
 
     def _at(self, points: Sequence[np.ndarray]) -> np.ndarray:
         block = max(1, CHUNK // int(np.prod([a.stencil for a in self.axes])))
-        parts = [
-            self._near([p[i : i + block] for p in points]) for i in range(0, len(points[0]), block)
-        ]
+        starts = range(0, len(points[0]), block)
+        parts = [self._near([p[i : i + block] for p in points]) for i in starts]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def _near(self, points: Sequence[np.ndarray]) -> np.ndarray:
@@ -244,7 +229,8 @@ class Table:
 
 
 def lattice_order(coordinates: Sequence[np.ndarray], dimension: int) -> tuple[int, ...] | None:
-    """In which order the coordinates' dimensions come in the result; None unless each has one dimension of its own."""
+    """In which order the coordinates' dimensions come in the result; None unless each has one
+    dimension of its own."""
     varies = []
     for c in coordinates:
         shape = (1,) * (dimension - c.ndim) + c.shape

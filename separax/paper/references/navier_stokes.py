@@ -2,27 +2,31 @@
 
     ω_t + u ω_x + v ω_y = ν Δω,   ω = v_x - u_y,   u_x + v_y = 0   in [0, 2π]²,   u and v given at t = 0,   ν = 0.01.
 
-Fourier series in space. With u and v without divergence the nonlinear term is (v² - u²)_xy + (uv)_xx - (uv)_yy: two
-transforms there and two back. Of n points per axis waves up to a third of n are kept, so that products alias onto none of
-them. The mean velocity never changes; what it and viscosity do to a wave, a factor, is done exactly, and the rest by the
-classical Runge-Kutta method of order four.
+Fourier series in space. With u and v without divergence the nonlinear term is
+(v² - u²)_xy + (uv)_xx - (uv)_yy: two transforms there and two back. Of n points per axis waves up to
+a third of n are kept, so that products alias onto none of them. The mean velocity never changes;
+what it and viscosity do to a wave, a factor, is done exactly, and the rest by the classical
+Runge-Kutta method of order four.
 
-Between its instants `reference` is a polynomial in time, locally. In space it is the Fourier series itself on a lattice, and
-a polynomial between the points of a finer grid, locally, at scattered points: to 1e-9 of the largest value the same.
+Between its instants `reference` is a polynomial in time, locally. In space it is the Fourier series
+itself on a lattice, and a polynomial between the points of a finer grid, locally, at scattered
+points: to 1e-9 of the largest value the same.
 
-The stated errors of `reference` are relative, in L2 over the box, for a flow like `random_flow()`: until t = 1, against twice
-the resolution and half the time step, 2e-7 of the vorticity and 4e-8 of the velocity were measured, most of it from the time
-step. It takes about seven seconds to make and 83 MB to keep. On fewer points `solve` takes 0.4, 1.2 and 3 seconds with 128,
-192 and 256 per axis, and errs by 9e-3, 7e-4 and 5e-5 of the vorticity, and by 1e-3, 5e-5 and 2e-6 of the velocity.
+The stated errors of `reference` are relative, in L2 over the box, for a flow like `random_flow()`:
+until t = 1, against twice the resolution and half the time step, 2e-7 of the vorticity and 4e-8 of
+the velocity were measured, most of it from the time step. It takes about seven seconds to make and
+83 MB to keep. On fewer points `solve` takes 0.4, 1.2 and 3 seconds with 128, 192 and 256 per axis,
+and errs by 9e-3, 7e-4 and 5e-5 of the vorticity, and by 1e-3, 5e-5 and 2e-6 of the velocity.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,16 +49,11 @@ from .computed import Axis, Computed, Table, cached, lattice_order
 
 VISCOSITY = 0.01
 RESOLUTION = 384  # points per axis of `reference`, or more where the initial arrays need them
-STATED_ERROR = {
-    "u": 1e-7,
-    "v": 1e-7,
-    "w": 5e-7,
-}  # relative L2 over the box, of `reference` from `random_flow()`
+# relative L2 over the box, of `reference` from `random_flow()`
+STATED_ERROR = {"u": 1e-7, "v": 1e-7, "w": 5e-7}
 COURANT = 1.0  # cells of the grid that the fluid may cross in one time step of `reference`
 APART = 2.0  # cells that it may cross between two instants of `reference`
-STENCIL = (
-    10  # instants each interpolated value draws on, and points per axis where they are scattered
-)
+STENCIL = 10  # instants each value draws on, and points per axis where they are scattered
 TAIL = 1e-4  # relative: how much the finest waves of `reference` may hold without a word
 VERSION = 1  # of the solver: another number, and what is in the cache is computed again
 
@@ -68,7 +67,8 @@ def solve(
     points: int | None = None,
     courant: float = 0.5,
 ) -> dict[str, np.ndarray]:
-    """The flow at some instants: arrays `t`, `x` (the points along y are the same), and `u`, `v` and the vorticity `w`.
+    """The flow at some instants: arrays `t`, `x` (the points along y are the same), and `u`, `v` and
+    the vorticity `w`.
 
     Arguments:
         u0, v0: the velocities at t = 0, arrays (n, n) indexed [x, y].
@@ -83,14 +83,11 @@ def solve(
     resolution = whole("resolution", flow.points if resolution is None else resolution, LEAST)
     points = whole("points", resolution if points is None else points, LEAST)
     series = march(flow, times, viscosity, resolution, finite("courant", courant, positive=True))
-    fields = {
-        name: symbol * series for name, symbol in zip("uv", velocity_symbols(series.shape[-1] - 1))
-    } | {"w": series}
-    for name, mean in zip("uv", flow.mean):
+    highest, fields = series.shape[-1] - 1, {"w": series}
+    for name, symbol, mean in zip("uv", velocity_symbols(highest), flow.mean):
+        fields[name] = symbol * series
         fields[name][:, 0, 0] = mean
-    held = (
-        min(series.shape[-1], (points + 1) // 2) - 1
-    )  # what a coarser grid cannot hold is left out
+    held = min(highest, (points + 1) // 2 - 1)  # what a coarser grid cannot hold is left out
     found = {name: values(up_to(held, field), points) for name, field in fields.items()}
     return {"t": times, "x": LENGTH * np.arange(points) / points, **found}
 
@@ -122,10 +119,8 @@ def march(
             second, _ = bent(half * (w + step / 2 * first))
             third, _ = bent(half * w + step / 2 * second)
             fourth, _ = bent(half * (half * w + step * third))
-            w = (
-                half * (half * (w + step / 6 * first) + step / 3 * (second + third))
-                + step / 6 * fourth
-            )
+            w = half * (half * (w + step / 6 * first) + step / 3 * (second + third))
+            w = w + step / 6 * fourth
             t = until if steps == 1 else t + step
         found.append(w)
     return np.stack(found)
@@ -143,29 +138,27 @@ def _checked(u0: Any, v0: Any, viscosity: Any) -> tuple[Flow, float]:
         )
     if flow.divergence > DIVERGENCE:
         raise InputError(
-            f"u0 and v0 have a divergence of {flow.divergence:.1e} relative to their gradients: write flow = Flow(u0, v0).projected(), and give flow.u and flow.v"
+            f"u0 and v0 have a divergence of {flow.divergence:.1e} relative to their gradients:"
+            " write flow = Flow(u0, v0).projected(), and give flow.u and flow.v"
         )
     return flow, viscosity
 
 
 def _instants(times: Any) -> np.ndarray:
     instants = np.atleast_1d(np.asarray(times, np.float64))
-    if (
-        instants.ndim != 1
-        or not len(instants)
-        or not np.isfinite(instants).all()
-        or instants[0] < 0
-        or (np.diff(instants) <= 0).any()
-    ):
+    listed = instants.ndim == 1 and len(instants) > 0 and np.isfinite(instants).all()
+    if not listed or instants[0] < 0 or (np.diff(instants) <= 0).any():
         raise InputError(
-            f"times must be numbers from 0 on, each larger than the last, got {shown(times)}: write e.g. times=[0, 0.5, 1]"
+            f"times must be numbers from 0 on, each larger than the last, got {shown(times)}: write"
+            " e.g. times=[0, 0.5, 1]"
         )
     return instants
 
 
 @dataclass(frozen=True)
 class Between:
-    """A field as a function of t, x and y: the vorticity's Fourier coefficients at instants, times a symbol, plus a mean."""
+    """A field as a function of t, x and y: the vorticity's Fourier coefficients at instants, times a
+    symbol, plus a mean."""
 
     time: Axis
     vorticity: np.ndarray
@@ -214,61 +207,52 @@ def interpolated(
 def reference(
     u0: Any, v0: Any, viscosity: float = VISCOSITY, end: float = 1.0, resolution: int | None = None
 ) -> dict[str, Computed]:
-    """The flow from u0 and v0 until t = `end`: functions of t, x and y by name, u, v and the vorticity w.
+    """The flow from u0 and v0 until t = `end`: functions of t, x and y by name, u, v and the
+    vorticity w.
 
     Arguments:
         u0, v0: the velocities at t = 0, arrays (n, n) indexed [x, y].
         viscosity: ν; may be zero.
         end: the last instant.
-        resolution: points per axis to solve on; unless given 384, or as many as keep all the waves that u0 and v0 hold.
+        resolution: points per axis to solve on; unless given 384, or as many as keep all the waves
+            that u0 and v0 hold.
     """
     flow, viscosity = _checked(u0, v0, viscosity)
     end = finite("end", end, positive=True)
-    resolution = whole(
-        "resolution",
-        max(RESOLUTION, 3 * flow.points // 2) if resolution is None else resolution,
-        LEAST,
-    )
+    if resolution is None:
+        resolution = max(RESOLUTION, 3 * flow.points // 2)
+    resolution = whole("resolution", resolution, LEAST)
     lock, made = threading.Lock(), {}
 
-    def fields() -> dict[str, Between]:
+    def make(name: str) -> Between:
         with lock:  # the three are made together, once
             if not made:
                 made.update(_made(flow, viscosity, end, resolution))
-            return made
-
-    def of(name: str) -> Callable[[], Between]:
-        return lambda: fields()[name]
+            return made[name]
 
     return {
-        name: Computed(f"navier-stokes {name}", ("t", "x", "y"), of(name))
+        name: Computed(f"navier-stokes {name}", ("t", "x", "y"), functools.partial(make, name))
         for name in ("u", "v", "w")
     }
 
 
 def _made(flow: Flow, viscosity: float, end: float, resolution: int) -> dict[str, Between]:
     initial = hashlib.sha256(flow.u.tobytes() + flow.v.tobytes()).hexdigest()
-    settings = {
-        "viscosity": viscosity,
-        "end": end,
-        "resolution": resolution,
-        "courant": COURANT,
-        "apart": APART,
-    }
+    settings = {"viscosity": viscosity, "end": end, "resolution": resolution}
+    settings |= {"courant": COURANT, "apart": APART}
 
     def compute() -> dict[str, np.ndarray]:
-        times = np.linspace(
-            0, end, 1 + max(STENCIL, math.ceil(end * _rate(flow, viscosity, resolution)))
-        )
-        times = np.sort(
-            np.r_[times, times[1:STENCIL:2] / 2]
-        )  # closer at the start, where no earlier ones help
+        number = max(STENCIL, math.ceil(end * _rate(flow, viscosity, resolution)))
+        times = np.linspace(0, end, 1 + number)
+        # closer at the start, where no earlier ones help
+        times = np.sort(np.r_[times, times[1:STENCIL:2] / 2])
         return {"t": times, "vorticity": march(flow, times, viscosity, resolution, COURANT)}
 
     found = cached("navier-stokes", {"initial": initial, **settings, "version": VERSION}, compute)
     if (tail := finest(found["vorticity"])) > TAIL:
         warnings.warn(
-            f"navier_stokes.reference: the finest waves hold {tail:.1e} of the vorticity, and its error is of that size: write resolution={3 * resolution // 2}",
+            f"navier_stokes.reference: the finest waves hold {tail:.1e} of the vorticity, and its"
+            f" error is of that size: write resolution={3 * resolution // 2}",
             stacklevel=2,
         )
     return interpolated(found["t"], found["vorticity"], flow.mean)
@@ -284,65 +268,10 @@ def _rate(flow: Flow, viscosity: float, resolution: int) -> float:
 
 
 def finest(vorticity: np.ndarray) -> float:
-    """What the finest tenth of the waves hold, relative to all of them, where it is most: the error is of that size."""
+    """What the finest tenth of the waves hold, relative to all of them, where it is most: the error is
+    of that size."""
     kx, ky = wavenumbers(vorticity.shape[-1] - 1)
     squares = np.abs(vorticity) ** 2
     edge = np.maximum(np.abs(kx), ky) > 0.9 * ky[-1]
     whole = squares.sum(axis=(1, 2))
     return float(np.sqrt(squares[:, edge].sum(axis=1) / np.where(whole > 0, whole, 1)).max())
-
-
-STAGES = np.zeros(
-    (7, 7)
-)  # row i: what stage i + 1 is evaluated at; the last row is the step itself
-STAGES[1, :1] = 1 / 5
-STAGES[2, :2] = 3 / 40, 9 / 40
-STAGES[3, :3] = 44 / 45, -56 / 15, 32 / 9
-STAGES[4, :4] = 19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729
-STAGES[5, :5] = 9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656
-STAGES[6, :6] = 35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84
-# what the step differs by from the one of order four
-ESTIMATE = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
-
-
-def integrate(
-    rate: Callable[[np.ndarray], np.ndarray],
-    u: np.ndarray,
-    duration: float,
-    step: float,
-    relative: float,
-    absolute: float,
-) -> tuple[np.ndarray, float]:
-    """u after `duration`, and the step it would go on with.
-
-    Arguments:
-        rate: f, of an array like u.
-        step: the first step to try.
-        relative, absolute: the error allowed in a step is `absolute + relative |u|`, in the mean square.
-    """
-    passed, rates = 0.0, np.empty((7, *u.shape))
-    rates[0] = rate(u)
-    with np.errstate(
-        over="ignore", invalid="ignore", divide="ignore"
-    ):  # of steps that are tried and taken back
-        while (left := duration - passed) > 1e-14 * duration:
-            taken, after = min(step, left), u
-            for stage in range(1, 7):
-                after = u + taken * np.einsum("s,s...->...", STAGES[stage, :stage], rates[:stage])
-                rates[stage] = rate(after)
-            error = taken * np.einsum("s,s...->...", ESTIMATE, rates)
-            allowed = absolute + relative * np.maximum(np.abs(u), np.abs(after))
-            size = np.nan_to_num(np.sqrt(np.mean((error / allowed) ** 2)), nan=np.inf)
-            next_step = taken * float(np.clip(0.9 * size**-0.2, 0.2, 5))
-            if size > 1:
-                step = next_step
-            else:
-                u, passed, rates[0] = after, passed + taken, rates[6]
-                step = (
-                    next_step if taken == step else max(step, next_step)
-                )  # one cut short says little about the next
-            if step < 1e-14 * duration:
-                raise ArithmeticError(
-                    f"Runge-Kutta: no step is short enough, {passed} into {duration}"
-                )
-    return u, step

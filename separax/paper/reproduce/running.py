@@ -1,4 +1,4 @@
-"""Runs rows, one record each. What is recorded already is skipped; what was interrupted goes on where it stopped."""
+"""Runs rows, one record each. What is recorded is not run again, and what was interrupted goes on."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from ...core import Diverged, MemoryPrediction, available, in_bytes, in_float64
 from ...equations import Problem
 from ...recipe import Recipe
 from ...residuals import Loss
-from ...runs import Busy
+from ...runs import Busy, Damaged
 from ...solution import Ensemble, Solution, environment
 from ...solving import solve
 from ...training import Trainer
 from ..catalogue import CATALOGUE
 from ..step_time import ours
-from .figures import FLOWS, flow_pictures, over_time
-from .plan import Job, pointwise
-from .records import MOST_CURVE_STEPS, DamagedRecord, Record, digest, put, recorded, settings_of
+from .figures import FLOWS, draw, over_time
+from .plan import Job
+from .published import pointwise
+from .records import FIELDS, SCHEMA, Record, keep, recorded, run_folder, settings_of
+from .rows import plural
 
-Say = Callable[[str], None]
-
-# points of a pointwise network with which a seed alone fills a device: on an H200 three seeds of `pinn-mod` at 16⁴ take longer at once
-# than one after the other
+MOST_CURVE_STEPS = 200  # of a curve of training in a record
+# points of a pointwise network with which a seed alone fills a device: on an H200 three seeds of
+# `pinn-mod` at 16⁴ take longer at once than one after the other
 FULL = 2**16
 
 
@@ -36,67 +37,56 @@ class Stopped(Exception):
 
 
 def run_all(
-    jobs: Sequence[Job], folder: Path, command: str, say: Say, progress: bool | None = None
+    jobs: Sequence[Job],
+    folder: Path,
+    command: str,
+    say: Callable[[str], None],
+    progress: bool | None = None,
 ) -> list[Record]:
-    """Every job's record, run or found; raises `Stopped` at an interrupt. A row that another process is running is left to it."""
+    """Runs the jobs that are not recorded yet. A row that another process runs is left to it.
+
+    Arguments:
+        jobs: the rows.
+        folder: of the records, and of the runs.
+        command: what was asked for, for the records.
+        say: is told how it goes, a line at a time.
+        progress: whether to show a bar; None: on a terminal.
+
+    Returns:
+        The records, run or found. Raises `Stopped` at an interrupt.
+    """
     found: list[Record] = []
     for number, job in enumerate(jobs, 1):
-        about = f"{job.problem}, {job.network}, {job.points} points per axis" + (
-            f", rank {job.rank}" if job.rank else ""
-        )
         try:
             record = recorded(job, folder)
-        except DamagedRecord as error:
-            say(f"{error.path}: {error.reason}; this row is run again")
+        except Damaged as error:
+            say(f"{error}; this row is run again")
             record = None
-        try:
-            if record is None:
-                say(f"[{number}/{len(jobs)}] {about}")
-                record = _run_and_keep(job, folder, command, say, progress)
-            else:
-                say(f"[{number}/{len(jobs)}] {about}: recorded already{_length(record)}")
-                _drawn_again(job, record, folder)
-        except Busy as error:
-            say(f"{about}: left alone, {str(error).removeprefix('out: ').partition(':')[0]}")
-            continue
-        except KeyboardInterrupt:  # before training began, asked twice, or while drawing
-            raise Stopped(f"{about}: stopped at once") from None
+        if record is not None:
+            steps, seeds = record["steps"], plural(len(record["seeds"]), "seed")
+            length = f"{steps:,} steps and {seeds}" if record["status"] == "done" else "timed"
+            say(f"[{number}/{len(jobs)}] {job}: recorded already, {length}")
+        else:
+            say(f"[{number}/{len(jobs)}] {job}")
+            try:
+                record = run(job, folder, command, say, progress)
+            except Busy as error:
+                say(f"{job}: left alone, {str(error).removeprefix('out: ').partition(':')[0]}")
+                continue
+            except KeyboardInterrupt:  # before training began, asked twice, or while drawing
+                raise Stopped(f"{job}: stopped at once") from None
         found.append(record)
     return found
 
 
-def _length(record: Record) -> str:
-    if record["status"] != "done":
-        return f", {record['status']}"
-    return f", {record['steps']:,} steps and {_seeds(len(record['seeds']))}"
-
-
-def _run_and_keep(job: Job, folder: Path, command: str, say: Say, progress: bool | None) -> Record:
-    record, first = run(job, folder, command, say, progress)
-    if record["note"] and record["status"] != "done":
-        say(f"{'skipped' if record['status'] == 'skipped' else 'not trained'}: {record['note']}")
-    kept = put(job, folder, record)
-    if kept is None:
-        say(f"{job.path(folder)} stands: it says more than this")
-    elif kept != job.path(folder):
-        say(f"in {kept}; {job.path(folder).name} stands: it has as many steps and seeds at least")
-    if first is not None:
-        draw(job, first, folder / "figures")
-    return record
-
-
-def place(job: Job, folder: Path, asked: Mapping[str, Any]) -> Path:
-    """The folder of a run with these settings. Other settings have another one, so that no run is ever in another's way."""
-    return folder / "runs" / job.problem / f"{job.stem}-{digest(asked)}"
-
-
 def run(
-    job: Job, folder: Path, command: str, say: Say, progress: bool | None = None
-) -> tuple[Record, Solution | None]:
-    """One row, as a record; and the solution of its first seed."""
+    job: Job, folder: Path, command: str, say: Callable[[str], None], progress: bool | None = None
+) -> Record:
+    """Measures a step of one row, trains it, draws it, and records it, in this order: a row that
+    is interrupted on the way is done anew by the same command, from the run's own folder."""
     problem, recipe = job.make()
-    record: Record = {
-        "schema": 1,
+    record: Record = dict.fromkeys(FIELDS) | {
+        "schema": SCHEMA,
         "problem": job.problem,
         "network": job.network,
         "points": job.points,
@@ -105,19 +95,7 @@ def run(
         "steps": recipe.total_steps,
         "seeds": list(job.seeds),
         "precision": recipe.precision,
-        **dict.fromkeys(
-            (
-                "relative_l2",
-                "rmse",
-                "loss",
-                "best_step",
-                "train_seconds",
-                "compile_seconds",
-                "ms_per_step",
-            )
-        ),
-        **dict.fromkeys(("ms_per_step_together", "memory_mb", "memory_together_mb", "curve")),
-        "status": "timed",
+        "status": "skipped",
         "note": "",
         "settings": settings_of(problem, recipe, job.seeds),
         "environment": environment(),
@@ -125,9 +103,14 @@ def run(
     }
     if job.rank is not None:
         record["rank"] = job.rank
-    first = None
     try:
-        first = _measure(record, job, problem, recipe, folder, say, progress)
+        fitting = at_once(problem, recipe, len(job.seeds) if job.train else 1)
+        record |= step_cost(problem, recipe) | {"status": "timed"}
+        if job.train:
+            groups = _train(job, problem, recipe, fitting, folder, progress)
+            record |= _outcome(job, groups)
+            if record["status"] == "done":
+                draw(job, groups[0][0], folder / "figures")
     except MemoryPrediction as error:
         record["note"] = str(error)
     except jax.errors.JaxRuntimeError as error:
@@ -136,135 +119,20 @@ def run(
         record["note"] = f"out of memory: {str(error).splitlines()[0]}"
     except Diverged as error:
         record["note"] = f"diverged: {error}"
-    if record["ms_per_step"] is None:
-        record["status"] = "skipped"
-    return record, first
-
-
-def _measure(
-    record: Record,
-    job: Job,
-    problem: Problem,
-    recipe: Recipe,
-    folder: Path,
-    say: Say,
-    progress: bool | None,
-) -> Solution | None:
-    """Times a step, then trains; what is known goes into the record at once. Returns the solution of the first seed."""
-    fitting = at_once(problem, recipe, len(job.seeds) if job.train else 1)
-    record |= step_cost(problem, recipe)
-    if not job.train:
-        return None
-
-    def part(number: int, first: int = 0) -> Path:
-        return place(job, folder, settings_of(problem, recipe, job.seeds[first : first + number]))
-
-    # as it was begun, where that still fits: memory comes and goes
-    together = next(
-        (n for n in range(fitting, 0, -1) if part(n).exists()),
-        1 if fills(job, problem, recipe) else fitting,
-    )
-    if (
-        any(part(n).exists() for n in range(fitting + 1, len(job.seeds) + 1))
-        and not part(together).exists()
-    ):
+    if record["note"] and record["status"] != "done":
+        say(f"{'skipped' if record['status'] == 'skipped' else 'not trained'}: {record['note']}")
+    if not keep(job, folder, record):
         say(
-            f"it was begun with more seeds at once than memory has room for now: begun anew with {_seeds(together)}"
+            f"{job.path(folder)} stands, it goes further: to record this row too, choose another"
+            " --out"
         )
-    groups: list[Ensemble] = []
-    for first in range(0, len(job.seeds), together):
-        seeds, out = job.seeds[first : first + together], part(together, first)
-        windows = CATALOGUE[job.problem].windows
-        found = solve(
-            problem,
-            recipe,
-            seed=seeds,
-            windows=windows,
-            out=out,
-            resume=out.exists(),
-            progress=progress,
-        )
-        assert isinstance(found, Ensemble)
-        if found[0].interrupted:
-            raise Stopped(
-                f"{job.problem}, {job.network}, {job.points} points: stopped at step {found[0].timing.steps:,}"
-            )
-        groups.append(found)
-    solutions = [solution for group in groups for solution in group]
-    notes = [f"{_seeds(together)} at a time"] if len(groups) > 1 else []
-    notes += [
-        f"seed {s.seed} diverged at step {step:,}"
-        for s in solutions
-        if (step := _diverged(s)) is not None
-    ]
-    found = summary(groups)
-    if wrong := [
-        s.seed
-        for s, error, loss in zip(solutions, found["relative_l2"], found["loss"])
-        if not np.isfinite(error + loss)
-    ]:
-        record["note"] = "; ".join([*notes, f"no finite error: seed {', '.join(map(str, wrong))}"])
-        return None
-    if job.problem in FLOWS:
-        record["over_time"] = over_time(solutions)
-    record |= found | {"status": "done", "note": "; ".join(notes)}
-    return solutions[0]
+    return record
 
 
-def _seeds(number: int) -> str:
-    return f"{number} {'seed' if number == 1 else 'seeds'}"
-
-
-def _diverged(solution: Solution) -> int | None:
-    """The step from which on the losses of a seed are no numbers. What was best before is what counts."""
-    wrong = np.flatnonzero(~np.isfinite(solution.history.total))
-    return int(solution.history.steps[wrong[0]]) if len(wrong) else None
-
-
-def _drawn_again(job: Job, record: Record, folder: Path) -> None:
-    """Draws what a process that ended too early did not, where its run is still there."""
-    picture = shown(job, record["axes"], folder / "figures")
-    if picture is None or picture.exists():
-        return
-    problem, recipe = job.make()
-    asked = settings_of(problem, recipe, job.seeds)
-    out = place(job, folder, asked)
-    if asked != record["settings"] or not out.exists():
-        return
-    found = solve(
-        problem,
-        recipe,
-        seed=job.seeds,
-        windows=CATALOGUE[job.problem].windows,
-        out=out,
-        resume=True,
-        progress=False,
-    )
-    assert isinstance(found, Ensemble)
-    draw(job, found[0], folder / "figures")
-
-
-def shown(job: Job, axes: int, figures: Path) -> Path | None:
-    """The picture of a row, or the first of several; None: there is none. A study of ranks has none."""
-    if job.rank is not None or not job.train:
-        return None
-    if job.problem in FLOWS:
-        return figures / f"{job.problem}-{job.stem}-vorticity.png"
-    return figures / f"{job.problem}-{job.stem}.png" if job.points == 64 or axes == 2 else None
-
-
-def draw(job: Job, solution: Solution, figures: Path) -> None:
-    """What the paper shows of a row."""
-    path = shown(job, solution.problem.box.dimension, figures)
-    if path is not None and job.problem in FLOWS:
-        flow_pictures(job.problem, solution, figures, job.stem)
-    elif path is not None:
-        picture(solution, path)
-
-
-def fills(job: Job, problem: Problem, recipe: Recipe) -> bool:
-    """Whether one seed keeps a device busy: several at once would take no less time, and nothing is safe until all are done."""
-    return pointwise(job.network) and math.prod(recipe.counts(problem.box).values()) >= FULL
+def step_cost(problem: Problem, recipe: Recipe) -> dict[str, Any]:
+    """Time and memory of one step of one seed, by the names of a record."""
+    with in_float64():
+        return ours(problem, recipe, seconds=1.0)
 
 
 def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
@@ -277,67 +145,116 @@ def at_once(problem: Problem, recipe: Recipe, seeds: int) -> int:
     if needed > free:
         points = " × ".join(map(str, recipe.counts(problem.box).values()))
         raise MemoryPrediction(
-            f"a step on {points} points would need about {in_bytes(needed)}, and {in_bytes(free)} are free"
+            f"a step on {points} points would need about {in_bytes(needed)}, and {in_bytes(free)}"
+            " are free"
         )
-    return max(1, int(free // needed))
+    return int(free // needed)
 
 
-def step_cost(problem: Problem, recipe: Recipe) -> dict[str, Any]:
-    """Time and memory of one step of one seed, by the names of a record."""
-    with in_float64():
-        return ours(problem, recipe, seconds=1.0)
+def fills(job: Job, problem: Problem, recipe: Recipe) -> bool:
+    """Whether one seed keeps a device busy: several at once would take no less time, and nothing
+    would be safe until all are done."""
+    return pointwise(job.network) and math.prod(recipe.counts(problem.box).values()) >= FULL
+
+
+def _train(
+    job: Job, problem: Problem, recipe: Recipe, fitting: int, folder: Path, progress: bool | None
+) -> list[Ensemble]:
+    """Trains the seeds of a row, as many at once as there is memory for."""
+
+    def place(number: int, first: int = 0) -> Path:
+        seeds = job.seeds[first : first + number]
+        return run_folder(job, folder, settings_of(problem, recipe, seeds))
+
+    # as it was begun, where that still fits: memory comes and goes
+    begun = (n for n in range(fitting, 0, -1) if place(n).exists())
+    together = next(begun, 1 if fills(job, problem, recipe) else fitting)
+    groups: list[Ensemble] = []
+    for first in range(0, len(job.seeds), together):
+        out = place(together, first)
+        found = solve(
+            problem,
+            recipe,
+            seed=job.seeds[first : first + together],
+            windows=CATALOGUE[job.problem].windows,
+            out=out,
+            resume=out.exists(),
+            progress=progress,
+        )
+        assert isinstance(found, Ensemble)
+        if found[0].interrupted:
+            raise Stopped(f"{job}: stopped at step {found[0].timing.steps:,}")
+        groups.append(found)
+    return groups
+
+
+# --- what came out -------------------------------------------------------------------------------
+
+
+def _outcome(job: Job, groups: Sequence[Ensemble]) -> Record:
+    """What a record says of a row that was trained."""
+    solutions = [solution for group in groups for solution in group]
+    notes = [f"{plural(len(groups[0]), 'seed')} at a time"] if len(groups) > 1 else []
+    for solution in solutions:  # where a loss is no number, what was best before counts
+        wrong = np.flatnonzero(~np.isfinite(solution.history.total))
+        if len(wrong):
+            step = solution.history.steps[wrong[0]]
+            notes.append(f"seed {solution.seed} diverged at step {step:,}")
+    found = summary(groups)
+    finite = np.isfinite(np.add(found["relative_l2"], found["loss"]))
+    if not finite.all():
+        seeds = ", ".join(str(s.seed) for s, good in zip(solutions, finite) if not good)
+        return {"note": "; ".join([*notes, f"no finite error: seed {seeds}"])}
+    if job.problem in FLOWS:
+        found["over_time"] = over_time(solutions)
+    return found | {"status": "done", "note": "; ".join(notes)}
 
 
 def summary(groups: Sequence[Ensemble]) -> Record:
-    """What came out, per seed; times of all seeds together. The seeds of a group were trained at once, and share their times."""
+    """Errors and losses of each seed, and times of all seeds together.
+
+    Arguments:
+        groups: of seeds that were trained at once, and so share their times.
+    """
     solutions = [solution for group in groups for solution in group]
-    first = solutions[0]
-    errors = _errors(solutions)
-    one = first.history.error_steps
-    # every seed of a group is looked at at the same steps; groups are put on the steps of the first
-    table = np.array([np.interp(one, s.history.error_steps, s.history.errors) for s in solutions]).T
-    losses = np.array([np.interp(one, s.history.steps, s.history.total) for s in solutions]).T
-    chosen = np.unique(np.linspace(0, len(one) - 1, min(len(one), MOST_CURVE_STEPS)).astype(int))
+    errors, spreads = zip(*map(paper_errors, solutions))
+    timings, first = [group[0].timing for group in groups], solutions[0]
+    seconds = sum(timing.train_seconds for timing in timings)
     memory = [s.memory_bytes for s in solutions if s.memory_bytes is not None]
-    seconds = sum(group[0].timing.train_seconds for group in groups)
     return {
-        **errors,
+        "relative_l2": list(errors),
+        "rmse": list(spreads),
         "loss": [float(s.best_loss) for s in solutions],
         "best_step": [int(s.best_step) for s in solutions],
         "train_seconds": seconds,
-        "compile_seconds": sum(group[0].timing.compile_seconds for group in groups),
+        "compile_seconds": sum(timing.compile_seconds for timing in timings),
         "ms_per_step_together": 1e3 * seconds / first.timing.steps,
         "memory_together_mb": max(memory) / 1e6 if memory else None,
-        "curve": {
-            "steps": [int(n) for n in one[chosen]],
-            "relative_l2": [[float(v) for v in row] for row in table[chosen]],
-            "loss": [[float(v) for v in row] for row in losses[chosen]],
-        }
-        if len(one) and np.all(np.isfinite(table[chosen])) and np.all(np.isfinite(losses[chosen]))
-        else None,
+        "curve": _curve(solutions),
     }
 
 
-def _errors(solutions: Sequence[Solution]) -> Record:
-    found = [_error(solution) for solution in solutions]
-    return {"relative_l2": [error for error, _ in found], "rmse": [rmse for _, rmse in found]}
+def _curve(solutions: Sequence[Solution]) -> dict[str, Any] | None:
+    """Errors and losses while training, one per seed at every step shown."""
+    steps = solutions[0].history.error_steps
+    shown = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_CURVE_STEPS)).astype(int))
+    at = steps[shown]  # all seeds of a group have the same steps, those of other groups may not
+    histories = [solution.history for solution in solutions]
+    errors = np.array([np.interp(at, h.error_steps, h.errors) for h in histories]).T
+    losses = np.array([np.interp(at, h.steps, h.total) for h in histories]).T
+    if not len(at) or not np.all(np.isfinite(errors)) or not np.all(np.isfinite(losses)):
+        return None
+    return {"steps": at.tolist(), "relative_l2": errors.tolist(), "loss": losses.tolist()}
 
 
-def _error(solution: Solution) -> tuple[float, float]:
-    """Relative L2 error and RMSE as the paper reports them: means over windows of time, and over the components of a vector."""
+def paper_errors(solution: Solution) -> tuple[float, float]:
+    """Relative L2 error and RMSE as the paper reports them: means over the windows of time, and
+    over the components of a vector."""
     if solution.is_marched:
-        each = [_error(window) for window in solution.windows]
+        each = [paper_errors(window) for window in solution.windows]
     elif isinstance(names := solution.problem.reference, Mapping) and len(names) > 1:
         each = [solution.errors(field=name) for name in names]
     else:
         return solution.errors()
-    return math.fsum(e for e, _ in each) / len(each), math.fsum(r for _, r in each) / len(each)
-
-
-def picture(solution: Solution, path: Path) -> None:
-    """Slices of a solution beside the reference, and their difference."""
-    from ...output import plot
-    from .figures import save
-
-    known = solution.problem.reference is not None
-    save(plot(solution, points=128, reference=known), path)
+    errors, spreads = zip(*each)
+    return math.fsum(errors) / len(each), math.fsum(spreads) / len(each)
