@@ -1,45 +1,52 @@
-"""What several files of tests need."""
+"""What several files of tests need, and what makes them quick: programs that are compiled in haste,
+once for all processes, and a core of its own for each of several workers."""
 
 import os
-import subprocess
-import sys
-import tempfile
 
-# Nearly all the time goes into compiling, for a few steps each. Less optimisation and the older way of writing kernels take half as long;
-# and a run that is resumed, or repeated in another process, is compiled once. What tests start inherits all of this.
+# Nearly all the time goes into compiling, for a few steps each: less optimisation takes a third.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="separax-compiled-")
-    os.environ["JAX_PERSISTENT_COMPILATION_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
-    if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1":
-        older = {
-            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false"
-        }
-        tried = subprocess.run(
-            [sys.executable, "-c", "import jax; jax.devices()"],
-            env=os.environ | older,
-            capture_output=True,
-        )
-        if tried.returncode == 0:  # a flag that XLA no longer has ends the process
-            os.environ |= older
+# Threads of two workers on the same cores wait for each other, spinning. JAX makes as many threads
+# as there are cores for the process.
+if hasattr(os, "sched_setaffinity") and (worker := os.environ.get("PYTEST_XDIST_WORKER")):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 
 import jax
 import pytest
 
-TOGETHER = ("test_marching.py", "test_reproduce_running.py", "test_shapes.py", "test_viewer.py")
+if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1" and jax.__version_info__ < (0, 12):
+    # the older way of writing kernels; XLA ends the process where it does not know an option
+    older = "--xla_cpu_use_fusion_emitters=false"
+    if older not in (flags := os.environ.get("XLA_FLAGS", "")):
+        os.environ["XLA_FLAGS"] = f"{flags} {older}"
+
+from separax.core import keep_programs
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    # Programs are kept as those of users are, in a folder beside: for the other worker, for what
+    # tests start, and for the next run.
+    with pytest.MonkeyPatch.context() as patch:
+        kept = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        patch.setenv("SEPARAX_CACHE", os.path.join(kept, "separax", "tests"))
+        keep_programs()
+    if folder := jax.config.jax_compilation_cache_dir:
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Of several workers one makes what the tests of such a file share, and runs all of them; the other tests go where there is time."""
-    from xdist.scheduler import LoadScopeScheduling
+    """Of several workers one runs all tests of a file, which share what they compile."""
+    from xdist.scheduler import LoadFileScheduling
 
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            file = nodeid.partition("::")[0]
-            return file if file.endswith(TOGETHER) else nodeid
+    return LoadFileScheduling(config, log)
 
-    return Scheduling(config, log)
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten():
+    """Programs of other files are let go of: thousands of them take gigabytes."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="module")
