@@ -206,7 +206,9 @@ def _in_slabs(
         "evaluate fewer points at a time",
     )
     program = _program(problem)
-    parts = [program(piece, operator, s) for s in slabs(place, tuning.POINTS_AT_ONCE[piece.is_separable])]
+    parts = [
+        program(piece, operator, s) for s in slabs(place, tuning.POINTS_AT_ONCE[piece.is_separable])
+    ]
     if len(parts) == 1:
         return parts[0]
     return {k: jnp.concatenate([p[k] for p in parts]) for k in parts[0]}
