@@ -28,7 +28,6 @@ from ...output import (
     pictures,
     plot,
     png,
-    slices,
 )
 from ...runs import write
 from ...solution import Solution, reference_on
@@ -323,7 +322,8 @@ def draw(job: Job, solution: Solution, folder: Path) -> None:
     if job.problem in FLOWS:
         flow_pictures(job.problem, solution, folder, start)
     elif job.points == 64 or solution.problem.box.dimension == 2:
-        save(slices(solution), folder / f"{start}.png")
+        known = solution.problem.reference is not None
+        save(plot(solution, reference=known), folder / f"{start}.png")
 
 
 def over_time(solutions: Sequence[Solution]) -> dict[str, Any]:
