@@ -7,18 +7,16 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..core import InputError, whole
+from ..solution import Solution
 from .cuts import Picture, chosen, field_name, limits, shown_axes, values_on
-from .figures import known_ending, lines, panels, written
+from .figures import known_ending, lines, new_file, panels
 
-if TYPE_CHECKING:
-    from ..solution import Solution
-
-ENDINGS = (".gif", ".mp4")
+FILMS = {".gif": "a film", ".mp4": "a film, with ffmpeg"}
 BATCH = 16  # frames evaluated at once
 
 
@@ -41,7 +39,7 @@ def animate(
     from matplotlib import animation
 
     path, box = Path(path), view.problem.box
-    kind = known_ending(path, ENDINGS)
+    kind = known_ending(path, FILMS)
     encoder = _ffmpeg() if kind == "mp4" else ""
     if encoder is None:
         raise InputError(
@@ -75,17 +73,9 @@ def animate(
     )
     own: dict[str, Any] = {} if kind == "gif" else {"bitrate": 4000}
     writer = (animation.PillowWriter if kind == "gif" else animation.FFMpegWriter)(fps=rate, **own)
-    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
-
-    def save() -> None:
-        try:
-            with matplotlib.rc_context({"animation.ffmpeg_path": encoder}):
-                film.save(str(draft), writer=writer, dpi=100)
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-
-    return written(path, save)
+    with new_file(path) as draft, matplotlib.rc_context({"animation.ffmpeg_path": encoder}):
+        film.save(str(draft), writer=writer, dpi=100)
+    return path
 
 
 def _ffmpeg() -> str | None:

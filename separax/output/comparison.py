@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core import InputError
 from ..solution import Ensemble, Solution
-from .figures import curves, written
+from .figures import curves, new_file
 from .page import document, drawn, recipe_facts, seconds, typeset
 
 SETTINGS = "problem recipe network points steps seed seeds precision device".split()
@@ -36,15 +36,15 @@ def write_comparison(runs: Runs, path: str | os.PathLike[str]) -> Path:
 
     Returns: the page.
     """
-    from ..runs import write
-
     if len(runs) < 2:
         raise InputError(
             f"compare: {len(runs)} run given: name at least two, separax report RUN RUN --out"
             " page.html"
         )
     path = Path(path)
-    return written(path, lambda: write(path, render(runs, path.parent).encode()))
+    with new_file(path) as draft:
+        draft.write_text(render(runs, path.parent), encoding="utf-8")
+    return path
 
 
 def render(runs: Runs, folder: Path) -> str:

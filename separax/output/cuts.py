@@ -7,20 +7,16 @@ import dataclasses
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..core import InputError, in_float64, listed, nearest, shown
-from ..domain import TIME
-from ..solution import Outputs
+from ..domain import TIME, Box
+from ..solution import Outputs, Solution
 from ..solution import reference_on as reference_values
-
-if TYPE_CHECKING:
-    from ..domain import Box
-    from ..solution import Solution
 
 MOST_PICTURES = 12
 STRIP = 3  # a plane this many times longer than wide is not drawn to scale: nothing would be seen

@@ -3,11 +3,12 @@ curves of training. One style."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core import InputError, listed, whole
+from ..runs import writing
+from ..separable import Row
+from ..solution import Solution
 from .cuts import (
     Picture,
     chosen,
@@ -27,9 +31,6 @@ from .cuts import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..separable import Row
-    from ..solution import Solution
 
 # colours that stay apart without colour vision and in print (Okabe and Ito)
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -56,7 +57,11 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # words in an SVG stay words
     "svg.hashsalt": "separax",  # the same figure is the same file
 }
-ENDINGS = (".png", ".svg", ".pdf")
+FIGURES = {
+    ".png": "a picture",
+    ".svg": "a picture of lines and words",
+    ".pdf": "a picture for print",
+}
 PRINTED = 300  # dots per inch of a saved PNG
 MOST_POINTS = 400  # of one curve: more than the pixels it is drawn on
 
@@ -353,19 +358,20 @@ def save_figure(solution: Solution, path: str | os.PathLike[str], **options: Any
         solution: what is shown.
         path: of the file, whose ending says what it is.
         options: those of `plot`.
+
+    Returns: the path.
     """
-    from ..runs import write
-
     path = Path(path)
-    kind = known_ending(path, ENDINGS)
-    figure = plot(solution, **options)
-    content = _saved(figure, kind, **({"dpi": PRINTED} if kind == "png" else {}))
-    return written(path, lambda: write(path, content))
+    kind = known_ending(path, FIGURES)
+    content = _saved(plot(solution, **options), kind, **({"dpi": PRINTED} if kind == "png" else {}))
+    with new_file(path) as draft:
+        draft.write_bytes(content)
+    return path
 
 
-def known_ending(path: Path, known: Sequence[str]) -> str:
+def known_ending(path: Path, known: Iterable[str]) -> str:
     """What a file's ending says, refused unless it is known."""
-    ending = path.suffix.lower()
+    ending, known = path.suffix.lower(), tuple(known)
     if ending not in known:
         raise InputError(
             f"{path.name}: a figure's name ends in one of {listed(known)}: write e.g."
@@ -374,13 +380,15 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     return ending[1:]
 
 
-def written(path: Path, save: Any) -> Path:
-    """The path, once `save` has written it; a folder that cannot be written to is named."""
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A draft that takes the place of a path at the end; a folder that cannot be written to is
+    named."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save()
+        with writing(path) as draft:
+            yield draft
     except OSError as error:
         raise InputError(
             f"{path}: cannot write there ({error.strerror or error}): choose another folder"
         ) from error
-    return path

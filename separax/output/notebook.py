@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import base64
 from html import escape
-from typing import TYPE_CHECKING
 
-from ..equations import equation
+from ..domain import Box
+from ..equations import Problem, equation
+from ..solution import Solution
 from .cuts import field_name
 from .figures import plot, png
 from .mathml import mathml
-
-if TYPE_CHECKING:
-    from ..domain import Box
-    from ..equations import Problem
-    from ..solution import Solution
 
 CELL = 'style="text-align:left;padding:.15em 1em .15em 0"'
 

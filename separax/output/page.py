@@ -16,6 +16,7 @@ import numpy as np
 from ..equations import equation
 from ..networks import SPECTRAL, SeparableNetwork
 from ..recipe import Recipe
+from ..runs import Damaged, npz, read_npz, write
 from ..solution import Ensemble, Solution
 from .cuts import Kept, Picture, default_held, has_reference, pictures, shown_axes
 from .figures import DIFFERENCES, VALUES, colour_bar, curves, lines, panels_of, single, svg
@@ -62,8 +63,6 @@ def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, 
 
     Returns: the page.
     """
-    from ..runs import npz, write
-
     solution = found.solutions[0]
     pictures = slices_of(solution, read_kept(folder / KEPT))
     if known := {p.key: p.reference for each in pictures for p in each if p.reference is not None}:
@@ -78,8 +77,6 @@ def write_report(found: Solution | Ensemble, folder: Path, result: Mapping[str, 
 def read_kept(path: Path) -> dict[str, np.ndarray]:
     """The reference's pictures that an earlier page of the run left; nothing where they cannot be
     read."""
-    from ..runs import Damaged, read_npz
-
     try:
         about, arrays = read_npz(path)
         return {name: arrays[str(i)] for i, name in enumerate(about["pictures"])}

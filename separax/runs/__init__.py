@@ -13,33 +13,14 @@ from .files import (
     write,
     writing,
 )
-from .folder import Run, read_settings
+from .folder import Run
 from .identity import kept_settings, settings
 from .keeping import check, keep, keep_record, keep_solution, save
 from .loading import load
 from .lock import Busy
 
 __all__ = [
-    "Busy",
-    "Damaged",
-    "Run",
-    "check",
-    "digest_of",
-    "keep",
-    "keep_record",
-    "keep_solution",
-    "kept_settings",
-    "leaves",
-    "load",
-    "npz",
-    "read_json",
-    "read_npz",
-    "read_settings",
-    "save",
-    "seal",
-    "settings",
-    "to_data",
-    "with_leaves",
-    "write",
-    "writing",
-]
+    "Busy", "Damaged", "Run", "check", "digest_of", "keep", "keep_record", "keep_solution",
+    "kept_settings", "leaves", "load", "npz", "read_json", "read_npz", "save", "seal", "settings",
+    "to_data", "with_leaves", "write", "writing",
+]  # fmt: skip

@@ -14,6 +14,9 @@ from ..solution import Ensemble, Solution, expressions, linear_outputs
 from .files import leaves
 from .sampled_shape import samples
 
+# what is kept of the outcome of every window; a solution that was not marched is one window
+OF_A_WINDOW = ("best_step", "best_loss", "memory_bytes", "interrupted", "timing")
+
 
 def to_data(found: Solution | Ensemble) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A solution as data.
@@ -82,11 +85,7 @@ def _solution(solution: Solution) -> dict[str, Any]:
             {
                 "time_origin": float(w.pieces[0].time_origin),
                 "box": _box(w.problem),
-                "best_step": w.best_step,
-                "best_loss": part_to_data(w.best_loss),
-                "memory_bytes": w.memory_bytes,
-                "interrupted": w.interrupted,
-                "timing": part_to_data(w.timing),
+                **{name: part_to_data(getattr(w.outcome, name)) for name in OF_A_WINDOW},
             }
             for w in solution.windows
         ],

@@ -52,7 +52,7 @@ def write(path: Path, content: bytes | memoryview) -> None:
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[Path]:
     """A draft to write to: it takes the place of `path` at the end, and goes if anything fails."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    draft = path.with_name(f".{path.stem}.{os.getpid()}.draft{path.suffix}")
     try:
         yield draft
         os.replace(draft, path)

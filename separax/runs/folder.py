@@ -132,7 +132,7 @@ class Run:
 
     def _open(self) -> None:
         """Finds the identity of the run that is here, or begins one."""
-        for draft in self.path.glob(".*.draft"):  # of a process that was killed: the lock is ours
+        for draft in self.path.glob(".*.draft*"):  # of a process that was killed: the lock is ours
             draft.unlink()
         kept: dict[str, Any] | None = None
         damage: Damaged | None = None

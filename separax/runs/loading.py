@@ -21,7 +21,8 @@ from ..networks import KnownPart
 from ..recipe import Recipe
 from ..residuals import Model
 from ..separable import Key
-from ..solution import Ensemble, History, Outcome, Piece, Solution, Timing
+from ..solution import Ensemble, History, Outcome, Piece, Solution
+from .describing import OF_A_WINDOW
 from .files import Damaged, read_npz, read_sealed, with_leaves
 from .folder import RECORD, SOLUTION, read_settings
 from .keeping import read_history, read_kept
@@ -139,21 +140,12 @@ def _solution(
 ) -> Solution:
     """The solution of one seed."""
     marched, steps = kept["marched"], recipe.total_steps
-    device = {"device": record["device"]} if "device" in record else {}
+    device: dict[str, Any] = {"device": record["device"]} if "device" in record else {}
     windows = []
     for j, (window, model) in enumerate(zip(kept["windows"], models)):
-        outcome = Outcome(
-            recipe,
-            _part(history, j * steps, (j + 1) * steps) if marched else history,
-            data_to_part(window["timing"], Timing),
-            seed=kept["seed"],
-            best_step=window["best_step"],
-            best_loss=data_to_part(window["best_loss"], float),
-            memory_bytes=window["memory_bytes"],
-            interrupted=window["interrupted"],
-            run_dir=folder,
-            **device,
-        )
+        seen = _part(history, j * steps, (j + 1) * steps) if marched else history
+        known: dict[str, Any] = {n: data_to_part(window[n]) for n in OF_A_WINDOW} | device
+        outcome = Outcome(recipe, seen, seed=kept["seed"], run_dir=folder, **known)
         inside = problem.during(*window["box"][TIME]) if marched else problem
         windows.append(Solution(inside, [Piece.of(model, window["time_origin"])], outcome))
     said: dict[str, Any] = {"advice": tuple(record.get("advice", ()))}

@@ -11,36 +11,14 @@ from .factors import (
     sum_columns,
     tucker_columns,
 )
-from .operators import AbstractOperator, Derivatives, Outputs, Selected
+from .operators import Derivatives, Outputs, Selected
 from .outcome import History, Outcome, Timing
 from .record import PACKAGES, environment, make_record, version
 from .solution import Ensemble, Solution
 
 __all__ = [
-    "PACKAGES",
-    "AbstractOperator",
-    "Derivatives",
-    "Ensemble",
-    "Errors",
-    "History",
-    "LinearOutput",
-    "Outcome",
-    "Outputs",
-    "Piece",
-    "Selected",
-    "Solution",
-    "Timing",
-    "environment",
-    "error_lattice",
-    "evaluate",
-    "expressions",
-    "factors",
-    "has_core",
-    "linear_outputs",
-    "make_record",
-    "reference_on",
-    "squares",
-    "sum_columns",
-    "tucker_columns",
-    "version",
-]
+    "PACKAGES", "Derivatives", "Ensemble", "Errors", "History", "LinearOutput", "Outcome",
+    "Outputs", "Piece", "Selected", "Solution", "Timing", "environment", "error_lattice",
+    "evaluate", "expressions", "factors", "has_core", "linear_outputs", "make_record",
+    "reference_on", "squares", "sum_columns", "tucker_columns", "version",
+]  # fmt: skip

@@ -122,7 +122,8 @@ _programs = weakref.WeakKeyDictionary()
 
 
 def _program(problem: Problem) -> Callable[..., Values]:
-    """`evaluate` for a problem, compiled once for pieces, operators and places of equal structure."""
+    """`evaluate` for a problem, compiled once for pieces, operators and places of equal
+    structure."""
     platform, known = default_device().platform, _programs.setdefault(problem, {})
     if platform not in known:
         reference = weakref.ref(problem)

@@ -13,13 +13,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..core import InputError, in_float64, shown
 from ..domain import TIME, Lattice
 from ..equations import Field, example
-from ..networks import MAX_ORDER, SeparableNetwork, SeparableSource, sources
-from ..separable import MOST_CORE, Key, Separable, Tucker, columns, join, shorten, sum_of_tuckers
+from ..networks import MAX_ORDER, SeparableNetwork
+from ..separable import MOST_CORE, Key, Separable, Tucker, join, shorten, sum_of_tuckers
 from .evaluation import Piece, by_piece
 from .operators import check_not_applied
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 NODES = 256  # per axis
 TOLERANCE = 1e-7  # relative: what columns and cores leave out, as much as float32 does
-
-Terms = tuple[tuple[Key, float], ...]  # derivatives of fields, and their coefficients
 
 
 class LinearOutput(NamedTuple):
@@ -183,81 +180,55 @@ def factors(solution: Solution) -> dict[str, np.ndarray] | None:
     windows, network = solution.windows, solution.model.network
     if not isinstance(network, SeparableNetwork):
         return None
-    prefixes = [f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))]
-    sums = {
-        name: (tuple(output.terms.items()), output.constant)
-        for name, output in linear_outputs(solution).items()
-    }
-    if has_core(network):
-        return _with_cores(windows, prefixes, sums)
-    return {
-        prefix + name: np.asarray(array, np.float32)
-        for prefix, window in zip(prefixes, windows)
-        for name, array in _without_core(window, sums).items()
-    }
-
-
-Sums = Mapping[str, tuple[Terms, float]]
-
-
-def _without_core(window: Solution, sums: Sums) -> dict[str, np.ndarray]:
-    box = window.problem.box
-    lattice = box.lattice(NODES)
-    found: dict[str, Any] = {f"nodes.{axis}": lattice[axis] for axis in box.axes}
-    with in_float64():
-        place = window.pieces[0].own_time(lattice)
-        each = _sampled(window.model.network, place, tuple(terms for terms, _ in sums.values()))
-    for (name, (_, constant)), made in zip(sums.items(), each):
-        for i, (axis, factor) in enumerate(zip(box.axes, made)):
-            column = np.full((len(factor), 1), 1.0 if i else constant)
-            found[f"{name}.{axis}"] = np.concatenate([factor, column], 1) if constant else factor
-    return found
-
-
-@eqx.filter_jit
-def _sampled(network: Any, place: Lattice, sums: tuple[Terms, ...]) -> list[list[Array]]:
-    """By sum the columns of each axis. Compiled once for all windows."""
-    (source,) = sources(network, [place], [{key for terms in sums for key, _ in terms}])
-    assert isinstance(source, SeparableSource)
-    return [columns(source.parts(dict(terms))) for terms in sums]
-
-
-def _with_cores(
-    windows: Sequence[Solution], prefixes: Sequence[str], sums: Sums
-) -> dict[str, np.ndarray]:
-    axes = windows[0].problem.box.axes
-    along = axes.index(TIME) if len(windows) > 1 else 0
-    order = max(order for terms, _ in sums.values() for (_, orders), _ in terms for order in orders)
+    sums = linear_outputs(solution)
+    order = max(n for output in sums.values() for _, orders in output.terms for n in orders)
+    axes = solution.problem.box.axes
     nodes = [[np.linspace(*window.problem.box[axis], NODES) for axis in axes] for window in windows]
-    sampled = [tucker_columns(window, places, order) for window, places in zip(windows, nodes)]
+    prefixes = [f"{number + 1}." if len(windows) > 1 else "" for number in range(len(windows))]
     found: dict[str, Any] = {}
 
-    def add(name: str, each: Sequence[Sequence[np.ndarray]]) -> None:
-        """Arrays by window and axis: those of one axis differ."""
+    def add(name: str, each: Sequence[Sequence[np.ndarray]], shared: Sequence[str] = ()) -> None:
+        """Arrays by window and axis; windows share those of some axes."""
         for prefix, arrays in zip(prefixes, each):
-            for i, (axis, array) in enumerate(zip(axes, arrays)):
-                own = prefix if i == along else ""
-                found[f"{own}{name}.{axis}"] = np.asarray(array, np.float32)
+            for axis, array in zip(axes, arrays):
+                found[f"{'' if axis in shared else prefix}{name}.{axis}"] = array
 
-    add("nodes", nodes)
-    for name, (terms, constant) in sums.items():
-        made = join([_summed(components, terms, constant) for components in sampled], along)
-        short = shorten(made, TOLERANCE)
-        add(name, [[factor[0] for factor in each.factors] for each in short])
-        found[f"{name}.core"] = np.asarray(short[0].core, np.float32)
+    if not has_core(network):
+        add("nodes", nodes)
+        jets = [sum_columns(window, places, order) for window, places in zip(windows, nodes)]
+        for name, output in sums.items():
+            add(name, [_columns_of(output, each) for each in jets])
+    else:
+        along = axes.index(TIME) if len(windows) > 1 else 0
+        shared = [axis for i, axis in enumerate(axes) if i != along]
+        add("nodes", nodes, shared)
+        parts = [tucker_columns(window, places, order) for window, places in zip(windows, nodes)]
+        for name, output in sums.items():
+            short = shorten(join([_summed(output, each) for each in parts], along), TOLERANCE)
+            add(name, [[factor[0] for factor in each.factors] for each in short], shared)
+            found[f"{name}.core"] = short[0].core
+    return {name: np.asarray(array, np.float32) for name, array in found.items()}
+
+
+def _columns_of(output: LinearOutput, jets: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Per axis the columns of a sum of derivatives and a number, side by side."""
+    found = []
+    for i, jet in enumerate(jets):
+        terms = output.terms.items()
+        made = [jet[c, orders[i]] * (1.0 if i else factor) for (c, orders), factor in terms]
+        if output.constant:
+            made.append(np.full((NODES, 1), 1.0 if i else output.constant))
+        found.append(np.concatenate(made, 1))
     return found
 
 
-def _summed(components: Sequence[Tucker], terms: Terms, constant: float) -> Tucker:
-    """A sum of derivatives and a number."""
-    parts = [
-        Tucker(
-            [f[order : order + 1] for f, order in zip(components[c].factors, orders)],
-            factor * components[c].core,
-        )
-        for (c, orders), factor in terms
-    ]
-    if constant:
-        ones = [np.ones((1, f.shape[1], 1)) for f in components[0].factors]
-        parts.append(Tucker(ones, np.full((1,) * len(ones), constant)))
+def _summed(output: LinearOutput, components: Sequence[Tucker]) -> Tucker:
+    """A sum of derivatives and a number, with one core."""
+    parts = []
+    for (c, orders), factor in output.terms.items():
+        columns = [f[order : order + 1] for f, order in zip(components[c].factors, orders)]
+        parts.append(Tucker(columns, factor * components[c].core))
+    if output.constant:
+        ones = [np.ones((1, NODES, 1)) for _ in components[0].factors]
+        parts.append(Tucker(ones, np.full((1,) * len(ones), output.constant)))
     return sum_of_tuckers(parts)

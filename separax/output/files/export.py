@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ...core import InputError, listed, nearest
-from ...runs import writing
 from ...solution import Selected, Solution
-from ..animation import animate
-from ..figures import save_figure
+from ..animation import FILMS, animate
+from ..figures import FIGURES, new_file, save_figure
 from .lattices import Grid, grid
 from .writers import (
     write_csv,
@@ -36,12 +35,6 @@ FORMATS: dict[str, tuple[str, Callable[[Grid, Path, Path], None]]] = {
     ".npy": ("NumPy, one field", write_npy),
     ".npz": ("NumPy, all fields and coordinates", write_npz),
 }
-FIGURES = {
-    ".png": "a picture",
-    ".svg": "a picture of lines and words",
-    ".pdf": "a picture for print",
-}
-FILMS = {".gif": "a film", ".mp4": "a film, with ffmpeg"}
 PICTURES = FIGURES | FILMS
 PROGRAM = ".jax"
 ENDINGS = (
@@ -99,16 +92,11 @@ def export(
             "at: scattered points go to a table, without coordinates of a lattice: write e.g."
             f" {final.with_suffix('.csv').name!r}"
         )
-    try:
-        with writing(final) as draft:
-            if at is not None:
-                write_points(place.view, at, dict(zip(place.fields, place.view.names)), draft)
-            else:
-                FORMATS[ending][1](place, draft, final)
-    except OSError as error:
-        raise InputError(
-            f"to: cannot write {final} ({error.strerror or error}): choose another place"
-        ) from error
+    with new_file(final) as draft:
+        if at is not None:
+            write_points(place.view, at, dict(zip(place.fields, place.view.names)), draft)
+        else:
+            FORMATS[ending][1](place, draft, final)
     return final
 
 
@@ -122,6 +110,6 @@ def write_program(
             f"{given[0]}: a program is evaluated where it is called: leave {listed(given)} out"
         )
     alone = view if field is None else view.of_operator(Selected(view.operator, (field,)))
-    with writing(path) as draft:
+    with new_file(path) as draft:
         draft.write_bytes(alone.program())
     return path

@@ -8,6 +8,7 @@ import io
 import struct
 import sys
 import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -105,33 +106,39 @@ ROWS = 2**16  # written at once
 
 def write_csv(grid: Grid, path: Path, final: Path) -> None:
     """A line, or a lattice point by point, the last axis the fastest."""
-    with open(path, "w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerow([*grid.coordinates, *grid.fields])
+
+    def parts() -> Iterator[list[np.ndarray]]:
         for place, values in grid.blocks():
             here = dict(zip(grid.axes, place))
             cut = {a: c[here[a]] if a in here else c for a, c in grid.coordinates.items()}
-            places = [np.ravel(c) for c in np.meshgrid(*cut.values(), indexing="ij")]
-            _rows(file, places, [np.ravel(values[name]) for name in grid.fields])
+            places = np.meshgrid(*cut.values(), indexing="ij")
+            yield [np.ravel(c) for c in (*places, *(values[name] for name in grid.fields))]
+
+    _table(path, (*grid.coordinates, *grid.fields), parts())
 
 
 def write_points(view: Solution, points: Any, fields: dict[str, str], path: Path) -> None:
     """Scattered points, in the order in which they came; `fields` are the names in the table and
     the view's own."""
-    box = view.problem.box
     points = np.asarray(points, float)
-    with open(path, "w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerow([*box.axes, *fields])
+
+    def parts() -> Iterator[list[np.ndarray]]:
         for (part,) in pieces([len(points)], ROWS):
             found = view.at(points[part])
             values = found if isinstance(found, dict) else {view.names[0]: found}
-            _rows(file, list(points[part].T), [np.asarray(values[key]) for key in fields.values()])
+            yield [*points[part].T, *(np.asarray(values[key]) for key in fields.values())]
+
+    _table(path, (*view.problem.box.axes, *fields), parts())
 
 
-def _rows(file: Any, places: list[np.ndarray], values: list[np.ndarray]) -> None:
-    for (part,) in pieces([len(values[0])], ROWS):
-        # as few digits as bring the number back
-        columns = [each[part].astype(str) for each in (*places, *values)]
-        file.writelines(",".join(row) + "\n" for row in zip(*columns))
+def _table(path: Path, head: Sequence[str], parts: Iterable[list[np.ndarray]]) -> None:
+    with open(path, "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerow(head)
+        for columns in parts:
+            for (part,) in pieces([len(columns[0])], ROWS):
+                # as few digits as bring the number back
+                rows = zip(*(column[part].astype(str) for column in columns))
+                file.writelines(",".join(row) + "\n" for row in rows)
 
 
 def read_points(path: Path, box: Box) -> np.ndarray:

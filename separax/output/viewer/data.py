@@ -11,21 +11,17 @@ from __future__ import annotations
 import base64
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...core import in_float64
 from ...domain import TIME
-from ...equations import Formula, formula_of
+from ...equations import Formula, Problem, formula_of
 from ...networks import SeparableNetwork
 from ...separable import Key
-from ...solution import Derivatives, LinearOutput, linear_outputs, sum_columns
+from ...solution import Derivatives, LinearOutput, Solution, linear_outputs, sum_columns
 from .series import NODES, Kept, kept
-
-if TYPE_CHECKING:
-    from ...equations import Problem
-    from ...solution import Solution
 
 RANGE_POINTS = 2**17  # of the lattice on which the range of a field is found
 MASK_BITS = 2**19

@@ -13,7 +13,7 @@ import functools
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
@@ -21,10 +21,7 @@ from scipy.fft import dct
 
 from ...domain import TIME
 from ...separable import Key, Tucker, join, multiply_core, unfold
-from ...solution import LinearOutput, has_core, sum_columns, tucker_columns
-
-if TYPE_CHECKING:
-    from ...solution import Solution
+from ...solution import LinearOutput, Solution, has_core, sum_columns, tucker_columns
 
 NODES = 256  # per axis: the longest series
 MOST_NUMBERS = 400_000  # 1.6 MB as float32, 2.1 MB in a page
