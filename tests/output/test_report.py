@@ -454,7 +454,7 @@ def kept_run(solution, tmp_path, monkeypatch):
             raise sx.InputError(f"load: {folder} holds no run")
         return solution
 
-    monkeypatch.setattr(sx, "load", load, raising=False)
+    monkeypatch.setattr("separax.cli.kept_runs.load", load)
     return run
 
 
