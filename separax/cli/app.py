@@ -1,5 +1,5 @@
-"""The command line: parse, call, print. Progress and words go to standard error, results to standard
-output."""
+"""The command line: parse, call, print. Progress and words go to standard error, results to
+standard output."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the command line is asked to solve: a problem of the catalogue by its name, or one in a file of
-the user."""
+"""What the command line is asked to solve: a problem of the catalogue by its name, or one in a file
+of the user."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ A = 64³ · 6·128:
   390,370.
 
 SPINN: only two digits are printed, so they cannot tell much. F = 192 (64 + 4·64² + 64) + 2·32·64³ =
-19.9·10⁶, the formula of the PINN for 192 coordinates plus a merge of two multiplications per product
-and point, gives 20, 2F gives 40 and 4F 80.
+19.9·10⁶, the formula of the PINN for 192 coordinates plus a merge of two multiplications per
+product and point, gives 20, 2F gives 40 and 4F 80.
 
 - So the merge is included, and is most of it (16.8 of 19.9); without it there would be 3.
 - It is counted as if no product of two factors were shared by points that have two coordinates in
@@ -93,8 +93,8 @@ AT_VALUE, ALONG = Count(1, 1), Count(2, 5)
 
 
 def by_formula(network: SPINN | PINN) -> list[Count]:
-    """The paper's table by its own conventions, on 64³ points: a count for each of `ROWS`, each from
-    scratch.
+    """The paper's table by its own conventions, on 64³ points: a count for each of `ROWS`, each
+    from scratch.
 
     Arguments:
         network: a plain MLP; the paper counts one hidden layer more than its depth says.
@@ -171,8 +171,8 @@ def _merge(rank: int, axes: int, points: int) -> Count:
 
 
 class Counted(NamedTuple):
-    """Operations that XLA counts in a program, without activations: as it was written, and as it was
-    compiled, where what is computed twice is computed once. None where XLA does not tell."""
+    """Operations that XLA counts in a program, without activations: as it was written, and as it
+    was compiled, where what is computed twice is computed once. None where XLA does not tell."""
 
     written: float | None
     compiled: float | None
@@ -235,8 +235,8 @@ class Line(NamedTuple):
 
 
 def table() -> list[Line]:
-    """The paper's table beside its published figures, then separax's own count, then what XLA counts
-    (a few seconds of compiling)."""
+    """The paper's table beside its published figures, then separax's own count, then what XLA
+    counts (a few seconds of compiling)."""
     networks = {"SPINN": PAPER_SPINN, "PINN": PAPER_PINN}
     lines: list[Line] = []
     for name, network in networks.items():

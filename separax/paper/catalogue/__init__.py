@@ -1,4 +1,5 @@
-"""The paper's equations, each with a `paper` recipe that follows the paper and a `best` one that is as good as we know."""
+"""The paper's equations, each with a `paper` recipe that follows the paper and a `best` one that is
+as good as we know."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     u_t = Δu   in [-1, 1]⁵, t in [0, 1],   u = ‖x‖² at t = 0,   u given on the boundary,
 
-with the boundary from the exact solution u = ‖x‖² + 10 t, of rank six. The paper reports one run at 8⁶ points and has no
-public code for it; `paper` takes the settings of its other runs.
+with the boundary from the exact solution u = ‖x‖² + 10 t, of rank six. The paper reports one run at
+8⁶ points and has no public code for it; `paper` takes the settings of its other runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from ...domain import Box
 from ...equations import Dirichlet, Initial, Problem, laplacian
 from ...networks import NETWORKS
-from ...recipe import Recipe
+from ...recipe import Recipe, Solve
 from .entry import Entry, paper_recipe, quasi_newton, small_pointwise, solved
 
 EQUATION = "u_t = Δu"
@@ -53,5 +53,5 @@ DIFFUSION_5D = Entry(
     "5+1 axes, polynomial solution",
     problem,
     recipe,
-    solved=solved(7, 3, 4, 150, sweeps=1),
+    solved=solved(7, 3, 4, Solve(150, sweeps=1)),
 )

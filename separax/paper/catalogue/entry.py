@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ...core import InputError, one_of
 from ...domain import AbstractSampler, GaussLegendre, Uniform
@@ -17,51 +18,73 @@ RECIPES = ("best", "paper")
 
 @dataclass(frozen=True)
 class Entry:
-    """An equation: its problem and its recipe, by the recipe's name (and the network's)."""
+    """An equation of the catalogue: its problem and its recipe, by the recipe's name (and the
+    network's).
+
+    Arguments:
+        name: of the problem.
+        equation: as a formula.
+        summary: what is said of it in a list.
+        problem: makes the problem for a recipe, best or paper.
+        recipe: makes the recipe of this name for a network.
+        windows: of time, for networks that are trained.
+        solved_windows: the same where output layers are solved for.
+        solved: what `best` means if no network is named: a recipe that solves for output layers.
+        solved_problem: where that has its own way to put the problem.
+        takes_flow: whether `problem` can begin from a `Flow`.
+    """
 
     name: str
     equation: str
     summary: str
     problem: Callable[..., Problem]
     recipe: Callable[[str, str], Recipe]
-    windows: int = 1  # of time, for networks that are trained
-    solved_windows: int = 1  # the same where output layers are solved for
-    solved: Recipe | None = (
-        None  # what `best` means if no network is named: output layers solved for
-    )
-    solved_problem: Callable[[], Problem] | None = (
-        None  # where that has its own way to put the problem
-    )
-    takes_flow: bool = False  # whether `problem` can begin from a `Flow`
+    windows: int = 1
+    solved_windows: int = 1
+    solved: Recipe | None = None
+    solved_problem: Callable[[], Problem] | None = None
+    takes_flow: bool = False
 
-    def _solving(self, recipe: str, network: str | None) -> Recipe | None:
-        """The recipe that solves for output layers, if that is the one meant."""
-        return self.solved if recipe == "best" and network is None else None
+    def _is_solved(self, recipe: str, network: str | None) -> bool:
+        """Whether the recipe that is meant solves for output layers."""
+        return self.solved is not None and recipe == "best" and network is None
 
     def windows_of(self, recipe: str, network: str | None) -> int:
-        return self.windows if self._solving(recipe, network) is None else self.solved_windows
+        """How many windows of time."""
+        return self.solved_windows if self._is_solved(recipe, network) else self.windows
 
     def make(
         self, recipe: str = "best", network: str | None = None, flow: Flow | None = None
     ) -> tuple[Problem, Recipe]:
+        """The problem and the recipe.
+
+        Arguments:
+            recipe: best or paper.
+            network: by its name; None: the recipe's own.
+            flow: to begin from.
+        """
         one_of("recipe", recipe, RECIPES)
         if network is not None:
             one_of("network", network, NETWORKS)
         if flow is not None and not self.takes_flow:
             raise InputError(
-                f"initial: {self.name} does not begin from a flow: leave it out, or solve navier-stokes"
+                f"initial: {self.name} does not begin from a flow: leave it out, or solve"
+                " navier-stokes"
             )
-        solving = self._solving(recipe, network)
-        if solving is not None and self.solved_problem is not None:
-            return self.solved_problem(), solving
+        is_solved = self._is_solved(recipe, network)
+        if is_solved and self.solved and self.solved_problem:
+            return self.solved_problem(), self.solved
         problem = self.problem(recipe) if flow is None else self.problem(recipe, flow)
-        return problem, solving or self.recipe(recipe, network or "spinn-mod")
+        if is_solved and self.solved:
+            return problem, self.solved
+        return problem, self.recipe(recipe, network or "spinn-mod")
 
 
 def paper_network(name: str, rank: int = 32) -> SPINN | PINN:
-    """The paper's networks for its three- and four-axis equations: raw coordinates, tanh, 64/32 and four hidden layers for the
-    separable ones, 128 and five for the pointwise ones. The released code has a layer less in its plain networks, which
-    does not reach the published errors of the diffusion equation (0.0094 instead of 0.0075 at 64³); the text's number does.
+    """The paper's networks for its three- and four-axis equations: raw coordinates, tanh, 64/32 and
+    four hidden layers for the separable ones, 128 and five for the pointwise ones. The released
+    code has a layer less in its plain networks, which does not reach the published errors of the
+    diffusion equation (0.0094 instead of 0.0075 at 64³); the text's number does.
     """
     depth = {"spinn": 4, "spinn-mod": 4, "pinn": 5, "pinn-mod": 5}[name]
     size = {"rank": rank, "width": 64} if name.startswith("spinn") else {"width": 128}
@@ -79,17 +102,20 @@ def paper_recipe(
     averaged: bool = False,
     precision: str | None = None,
 ) -> Recipe:
-    """Adam at 1e-3 for 50,000 steps, 64 points per axis redrawn every 100 steps, all weights 1 unless given.
+    """Adam at 1e-3 for 50,000 steps, 64 points per axis redrawn every 100 steps, all weights 1
+    unless given.
 
-    `faces` are the conditions on several faces and their number: the paper adds the face means for separable networks but
-    averages over all boundary points for pointwise ones, so there the weights are divided; `averaged`: for both.
+    `faces` are the conditions on several faces and their number: the paper adds the face means for
+    separable networks but averages over all boundary points for pointwise ones, so there the
+    weights are divided; `averaged`: for both.
     """
     divided = averaged or not name.startswith("spinn")
     all_weights = dict(weights or {})
     if divided:
         all_weights |= {term: all_weights.get(term, 1.0) / n for term, n in faces.items()}
     points = points or (64 if name != "pinn-mod" else 54)
-    # TF32 on a GPU for the pointwise ones, which are all products: what JAX does there unless it is told otherwise
+    # TF32 on a GPU for the pointwise ones, which are all products: what JAX does there unless it is
+    # told otherwise
     precision = precision or ("float32" if name.startswith("spinn") else "tf32")
     return Recipe(
         paper_network(name, rank),
@@ -109,41 +135,31 @@ def small_pointwise(name: str, points: int = 16) -> Recipe:
 
 
 def solved(
-    rank: int,
+    rank: int | Mapping[str, int],
     functions: int | Mapping[str, int],
     points: int | Mapping[str, int],
-    steps: int,
-    sweeps: int = 2,
-) -> Recipe:
-    """Sums of products of polynomials, whose coefficients are solved for on a rule of quadrature: nothing in it is neural."""
-    network = SPINN(rank=rank, depth=0, body="mlp", functions=functions)
-    return Recipe(
-        network,
-        points,
-        optimiser=Solve(steps, sweeps),
-        sampler=GaussLegendre(),
-        precision="float64",
-    )
-
-
-def solved_core(
-    ranks: Mapping[str, int],
-    functions: Mapping[str, int],
-    points: Mapping[str, int],
-    steps: int,
-    sweeps: int = 0,
+    optimiser: Solve,
+    *,
+    sampler: AbstractSampler | None = None,
     emphasis: float = 10.0,
+    weights: Mapping[str, float] | None = None,
+    **network: Any,
 ) -> Recipe:
-    """The same with a core: for solutions that are sums of too many products."""
-    network = SPINN(
-        rank=dict(ranks), depth=0, body="mlp", functions=dict(functions), merge="tucker"
-    )
+    """Sums of products of polynomials, whose coefficients are solved for on a rule of quadrature:
+    nothing in it is neural.
+
+    Arguments:
+        rank, functions: of the network, by axis where these differ; `network`: what else it is
+            told, such as merge="tucker" for solutions that are sums of too many products.
+        points, optimiser, sampler, emphasis, weights: as in a `Recipe`.
+    """
     return Recipe(
-        network,
-        dict(points),
-        optimiser=Solve(steps, sweeps),
-        sampler=GaussLegendre(),
+        SPINN(rank=rank, depth=0, body="mlp", functions=functions, **network),
+        points,
+        optimiser=optimiser,
+        sampler=sampler or GaussLegendre(),
         emphasis=emphasis,
+        weights=weights or {},
         precision="float64",
     )
 
@@ -154,29 +170,28 @@ def all_products(
     steps: int,
     iterations: int,
     *,
-    tries: int = 3,
     frequencies: int = 5,
     emphasis: float = 10.0,
     weights: Mapping[str, float] | None = None,
 ) -> Recipe:
-    """A core with a coefficient for every product of the functions of each axis, which are too many for a matrix."""
-    network = SPINN(
-        rank=dict(functions),
-        depth=0,
-        body="mlp",
-        functions=dict(functions),
-        frequencies=frequencies,
-        merge="tucker",
-    )
-    optimiser = Solve(steps, sweeps=0, tries=tries, largest_matrix=0, iterations=iterations)
-    return Recipe(
-        network,
-        dict(points),
-        optimiser=optimiser,
-        sampler=GaussLegendre(),
+    """A core with a coefficient for every product of the functions of each axis, which are too many
+    for a matrix: by conjugate gradients.
+
+    Arguments:
+        functions, points: by axis.
+        steps, iterations: of the solve.
+        frequencies: waves along periodic axes.
+        emphasis, weights: as in a `Recipe`.
+    """
+    return solved(
+        functions,
+        functions,
+        points,
+        Solve(steps, sweeps=0, tries=3, largest_matrix=0, iterations=iterations),
         emphasis=emphasis,
-        weights=weights or {},
-        precision="float64",
+        weights=weights,
+        merge="tucker",
+        frequencies=frequencies,
     )
 
 
@@ -190,14 +205,14 @@ def quasi_newton(
     emphasis: float = 1.0,
     weights: Mapping[str, float] | None = None,
 ) -> Recipe:
-    """A small network in float64 on a rule of quadrature: Adam to find the valley, then BFGS along its floor."""
-    stages, rule = [Adam(5e-3, "cosine"), BFGS(bfgs)], sampler or GaussLegendre()
+    """A small network in float64 on a rule of quadrature: Adam to find the valley, then BFGS along
+    its floor."""
     return Recipe(
         network,
         points,
         adam,
-        stages,
-        rule,
+        [Adam(5e-3, "cosine"), BFGS(bfgs)],
+        sampler or GaussLegendre(),
         emphasis=emphasis,
         weights=weights or {},
         precision="float64",

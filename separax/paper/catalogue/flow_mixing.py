@@ -1,14 +1,17 @@
 """Flow mixing in 2+1 axes: a front wound up by a vortex.
 
-    u_t + a u_x + b u_y = 0   in [-4, 4]², t in [0, 4],   a = -ω y,  b = ω x,   ω = sech²(r) tanh(r) / (0.385 r),
+    u_t + a u_x + b u_y = 0   in [-4, 4]², t in [0, 4],
+    a = -ω y,  b = ω x,   ω = sech²(r) tanh(r) / (0.385 r),
 
-with initial and boundary values from the exact solution u = -tanh(y/2 cos ωt - x/2 sin ωt). ω needs its limit 1/0.385 at
-r = 0. The solution is not of finite rank: the best fit found of rank 16 is 8e-4 away, of rank 32 8e-5 (`separax rank`).
+with initial and boundary values from the exact solution u = -tanh(y/2 cos ωt - x/2 sin ωt). ω needs
+its limit 1/0.385 at r = 0. The solution is not of finite rank: the best fit found of rank 16 is
+8e-4 away, of rank 32 8e-5 (`separax rank`).
 
-`best` builds the given values in and solves for the coefficients of all products of polynomials, by conjugate gradients: the equation is linear, so
-that is one step.
+`best` builds the given values in and solves for the coefficients of all products of polynomials, by
+conjugate gradients: the equation is linear, so that is one step.
 
-`paper`: rank 128, 256 points per axis, the equation's residual weighing ten times, as in the released code.
+`paper`: rank 128, 256 points per axis, the equation's residual weighing ten times, as in the
+released code.
 """
 
 from __future__ import annotations
@@ -52,7 +55,8 @@ def problem(recipe: str = "best", hard: bool = False) -> Problem:
 def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
     if name == "paper":
         points = 256 if network.startswith("spinn") else 32
-        # of its steps on 256³ points products are the most: TF32 on a GPU, as the paper's code has it, leaves the error where it is
+        # of its steps on 256³ points products are the most: TF32 on a GPU, as the paper's code has
+        # it, leaves the error where it is
         return paper_recipe(
             network,
             {"dirichlet": 4},

@@ -2,10 +2,12 @@
 
     u_tt - Δu + u² = f   in [-1, 1]², t in [0, 10],   u = x + y at t = 0,   u given on the boundary,
 
-with f and the boundary from the manufactured solution u = (x + y) cos 2t + x y sin 2t, of rank three.
+with f and the boundary from the manufactured solution u = (x + y) cos 2t + x y sin 2t, of rank
+three.
 
-The paper gives u(x, 0) but not u_t(x, 0), which leaves the problem under-determined: other solutions exist, one of them
-4.5e-2 away, and its figures rely on the network's bias. `paper` keeps that; `best` adds u_t = 2xy at t = 0.
+The paper gives u(x, 0) but not u_t(x, 0), which leaves the problem under-determined: other
+solutions exist, one of them 4.5e-2 away, and its figures rely on the network's bias. `paper` keeps
+that; `best` adds u_t = 2xy at t = 0.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import jax.numpy as jnp
 from ...domain import Box, GaussLegendre
 from ...equations import Dirichlet, Initial, Problem, laplacian
 from ...networks import NETWORKS
-from ...recipe import Adam, Recipe
+from ...recipe import Adam, Recipe, Solve
 from .entry import Entry, paper_recipe, small_pointwise, solved
 
 EQUATION = "u_tt - Δu + u² = f"
@@ -45,7 +47,8 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         return paper_recipe(network, {"dirichlet": 4})
     if network.startswith("pinn"):
         return small_pointwise(network)
-    # the solution oscillates along t and is nearly linear along x and y: quadrature points where they are needed
+    # the solution oscillates along t and is nearly linear along x and y: quadrature points where
+    # they are needed
     points = {"t": 64, "x": 16, "y": 16}
     return Recipe(
         NETWORKS[network](rank=16, width=64, depth=3),
@@ -64,5 +67,5 @@ KLEIN_GORDON = Entry(
     problem,
     recipe,
     # it oscillates along t and is linear along x and y
-    solved=solved(6, {"t": 36, "x": 6, "y": 6}, {"t": 48, "x": 10, "y": 10}, 40),
+    solved=solved(6, {"t": 36, "x": 6, "y": 6}, {"t": 48, "x": 10, "y": 10}, Solve(40, sweeps=2)),
 )

@@ -1,14 +1,20 @@
 """Navier-Stokes equations in 2+1 axes: a decaying chaotic flow.
 
-    ω_t + u ω_x + v ω_y = ν Δω,   u_x + v_y = 0,   ω = v_x - u_y   in [0, 2π]², t in [0, 1],   ν = 0.01,
+    ω_t + u ω_x + v ω_y = ν Δω,   u_x + v_y = 0,   ω = v_x - u_y,   ν = 0.01
+    in [0, 2π]², t in [0, 1],
 
-periodic, from a random flow of maximum speed 5 (`separax.flows.random_flow`) or one of the user's (`load_flow`). The reference is
-computed (`separax.reference.navier_stokes`); errors are of the vorticity ω, called w.
+periodic, from a random flow of maximum speed 5 (`separax.flows.random_flow`) or one of the user's
+(`load_flow`). The reference is computed (`paper.references.navier_stokes`); errors are of the
+vorticity ω, called w.
 
-`paper`: the velocity (u, v) by two sums of 128 products, ten windows of time, a regular grid that is shifted at random, initial
-values of u, v and ω on a grid of 128² points, which every later window takes from the one before.
-`best`: a stream function, u = ψ_y and v = -ψ_x, which has no divergence to be trained away. Unless a network is named its factors are
-all waves up to 64 and five powers of t, and a core is solved for in fifty windows: that is a spectral method, and nothing in it is neural.
+`paper`: the velocity (u, v) by two sums of 128 products, ten windows of time, a regular grid that
+is shifted at random, initial values of u, v and ω on a grid of 128² points, which every later
+window takes from the one before.
+
+`best`: a stream function, u = ψ_y and v = -ψ_x, which has no
+divergence to be trained away. Unless a network is named its factors are all waves up to 64 and five
+powers of t, and a core is solved for in fifty windows: that is a spectral method, and nothing in it
+is neural.
 """
 
 from __future__ import annotations
@@ -97,7 +103,8 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         )
     if network.startswith("pinn"):
         return small_pointwise(network, points=20)
-    # ω_t is in the hundreds, u and v are of size one: without weights the initial values would count for nothing
+    # ω_t is in the hundreds, u and v are of size one: without weights the initial values would
+    # count for nothing
     weights = {f"initial {k}": 1_000.0 for k in "uvw"}
     size = NETWORKS[network](rank=96, width=64, depth=2, frequencies=8)
     return Recipe(
@@ -112,8 +119,9 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
 
 
 def solved(highest: int, powers: int, points: int, steps: int = 3, iterations: int = 60) -> Recipe:
-    """A core of all waves up to `highest` and powers of t, by Gauss-Newton with conjugate gradients. Products of two waves alias onto
-    none of them with more than three times as many `points`."""
+    """A core of all waves up to `highest` and powers of t, by Gauss-Newton with conjugate
+    gradients. Products of two waves alias onto none of them with more than three times as many
+    `points`."""
     waves = 2 * highest + 1
     return all_products(
         {"t": powers, "x": waves, "y": waves},

@@ -189,15 +189,18 @@ def _on_the_square(
     repeat = {_repeats(axis, g, points, equal) for axis, g in grids.items()}
     if repeat == {True, False}:
         raise InputError(
-            "one of x and y reaches the end of the period and the other does not: leave the last point out of both"
+            "one of x and y reaches the end of the period and the other does not: leave the last"
+            " point out of both"
         )
     without = {name: a[:-1, :-1] for name, a in arrays.items()}
     if not repeat and equal:
-        # Values may be equal by symmetry, too; but a point that is there twice leaves a kink, which needs fine waves.
+        # Values may be equal by symmetry, too; but a point that is there twice leaves a kink, which
+        # needs fine waves.
         repeat = {sum(map(_fine, without.values())) < sum(map(_fine, arrays.values()))}
     elif repeat == {True} and not equal:
         raise InputError(
-            f"it is not periodic: x and y reach from one end of the period to the other, where values are {apart:.2g} apart (the largest is {largest:.2g})"
+            "it is not periodic: x and y reach from one end of the period to the other, where"
+            f" values are {apart:.2g} apart (the largest is {largest:.2g})"
         )
     if repeat == {True}:
         notes.append("the last row and column are the first ones again: they are left out")

@@ -1,4 +1,5 @@
-"""Velocity fields on the periodic square [0, 2π]², u_x + v_y = 0: from arrays, or at random from a seed."""
+"""Velocity fields on the periodic square [0, 2π]², u_x + v_y = 0: from arrays, or at random from a
+seed."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ BAND = 6
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Velocities u and v on the points x_i = 2πi/n, y_j = 2πj/n of the periodic square, indexed [x, y]."""
+    """Velocities u and v on the points x_i = 2πi/n, y_j = 2πj/n of the periodic square, arrays
+    indexed [x, y]."""
 
     u: np.ndarray
     v: np.ndarray
@@ -42,8 +44,8 @@ class Flow:
         mean, largest = abs(w.mean()), np.abs(w).max()
         if mean > DIVERGENCE * largest:
             raise InputError(
-                f"w has a mean of {w.mean():.3g} (its largest value is {largest:.3g}), but that of a"
-                " periodic flow is zero: write w - w.mean(), or give u and v"
+                f"w has a mean of {w.mean():.3g} (its largest value is {largest:.3g}), but that of"
+                " a periodic flow is zero: write w - w.mean(), or give u and v"
             )
         return cls(*_turning(w))
 
@@ -82,7 +84,8 @@ class Flow:
         return float(found / largest) if largest > 0 else 0.0
 
     def resampled(self, points: int) -> Flow:
-        """The same Fourier series on a grid of `points` per axis; what that grid cannot hold is left out."""
+        """The same Fourier series on a grid of `points` per axis; what that grid cannot hold is
+        left out."""
         points = whole("points", points, LEAST)
         if points == self.points:
             return self
@@ -137,8 +140,9 @@ def fit(arrays: Mapping[str, np.ndarray]) -> None:
             )
         if a.shape[0] != a.shape[1]:
             raise InputError(
-                f"{name} must have as many points along x as along y, got {a.shape[0]}×{a.shape[1]}:"
-                f" resample it, e.g. with scipy.signal.resample({name}, {max(a.shape)},"
+                f"{name} must have as many points along x as along y, got"
+                f" {a.shape[0]}×{a.shape[1]}: resample it, e.g. with"
+                f" scipy.signal.resample({name}, {max(a.shape)},"
                 f" axis={a.shape.index(min(a.shape))})"
             )
         if len(a) < LEAST:
@@ -156,9 +160,9 @@ def random_flow(seed: int = 0, points: int = 128, speed: float = 5.0, peak: int 
 
         E(k) ~ exp(-4 log²(k/peak)) / k.
 
-    That is the spectrum of JAX-CFD's `filtered_velocity_field`, and its usual peak. The field depends
-    on the seed, the speed and the peak only: on another grid it has other points, but the same
-    function lies below.
+    That is the spectrum of JAX-CFD's `filtered_velocity_field`, and its usual peak. The field
+    depends on the seed, the speed and the peak only: on another grid it has other points, but the
+    same function lies below.
 
     Arguments:
         seed: the same one gives the same field.
@@ -212,7 +216,7 @@ def _largest_speed(series: np.ndarray) -> float:
 
 
 def coefficients(values: np.ndarray, highest: int) -> np.ndarray:
-    """Fourier coefficients of real values on the grid, up to the wavenumber `highest` along x and y.
+    """Fourier coefficients of real values on the grid, up to a wavenumber along x and y.
 
     They are (…, 2 highest + 1, highest + 1): wavenumbers 0, 1, …, highest, -highest, …, -1 along x,
     and 0 … highest along y; those with a negative wavenumber along y are conjugate to them. They do

@@ -1,9 +1,9 @@
 """Functions that take a while to make: tables that are computed once and kept in the cache folder
 with a checksum, and interpolation between their nodes.
 
-A file that was cut short, changed, emptied or swapped for another one is noticed and computed again,
-and a folder that cannot be written to stops nobody: both are said in one warning that names the
-file.
+A file that was cut short, changed, emptied or swapped for another one is noticed and computed
+again, and a folder that cannot be written to stops nobody: both are said in one warning that names
+the file.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ class Axis:
 
     def weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The places of the nodes that each point draws on, and how much, both (points, stencil);
-        nan outside the nodes. What single precision rounds to beyond an end is that end: 0.1 is more
-        in float32 than in float64."""
+        nan outside the nodes. What single precision rounds to beyond an end is that end: 0.1 is
+        more in float32 than in float64."""
         nodes, stencil = self.nodes, min(self.stencil, len(self.nodes))
         slack = np.finfo(np.float32).eps * np.abs(nodes[[0, -1]]).max()
         inside = (points >= nodes[0] - slack) & (points <= nodes[-1] + slack)
@@ -189,7 +189,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class Table:
-    """Values on the lattice of some axes, and between its nodes: a polynomial in each coordinate, locally.
+    """Values on the lattice of some axes, and between its nodes: a polynomial in each coordinate,
+    locally.
 
     Coordinates that lie on a lattice of their own (each varies along one dimension, different for
     each) cost one small matrix per axis; scattered points draw on their neighbours one by one.

@@ -79,8 +79,8 @@ def solve(
     x, derivative = chebyshev(resolution)
     laplace = (ALPHA / 2 * derivative @ derivative)[1:-1, 1:-1]
     laplace, inner = np.ascontiguousarray(laplace.T), (resolution - 1, resolution - 1)
-    # Products of this size gain nothing from threads and lose much to them on a busy machine: blocks
-    # of rows are below the size at which BLAS starts them.
+    # Products of this size gain nothing from threads and lose much to them on a busy machine:
+    # blocks of rows are below the size at which BLAS starts them.
     height = max(1, 2**18 // (resolution - 1) ** 2)
     blocks = [slice(i, i + height) for i in range(0, resolution - 1, height)]
 

@@ -52,8 +52,8 @@ def _logarithm(z: np.ndarray, start: float, angle: float) -> np.ndarray:
 
 
 def _particular(z: np.ndarray) -> np.ndarray:
-    """-Δ of it is one; it is zero at the edges of the origin, but for the last five terms, which are
-    harmonic."""
+    """-Δ of it is one; it is zero at the edges of the origin, but for the last five terms, which
+    are harmonic."""
     r, phi = _polar(z, np.pi / 2, 3 * np.pi / 2)
     u = r**2 / 4 * (np.cos(2 * phi) - 1) - _logarithm(z, np.pi / 2, 3 * np.pi / 2) / (3 * np.pi)
     for corner, start in zip(CORNERS[1:], STARTS):
@@ -67,8 +67,8 @@ def _variables(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def boundary(points: int) -> np.ndarray:
-    """Points on the boundary as complex numbers: for each edge as many again crowded at its ends, to
-    1e-14 of them."""
+    """Points on the boundary as complex numbers: for each edge as many again crowded at its ends,
+    to 1e-14 of them."""
     crowded = (1 + np.tanh(np.linspace(-16, 16, points))) / 2
     along = np.concatenate([crowded, np.linspace(0, 1, points)])
     edges = zip(CORNERS, (*CORNERS[1:], CORNERS[0]))
@@ -76,8 +76,8 @@ def boundary(points: int) -> np.ndarray:
 
 
 def solve(singular: int = 20, degree: int = 40) -> dict[str, np.ndarray]:
-    """The coefficients of p (`singular`) and q (`regular`), and the largest value of |u| seen on the
-    boundary (`misfit`).
+    """The coefficients of p (`singular`) and q (`regular`), and the largest value of |u| seen on
+    the boundary (`misfit`).
 
     Arguments:
         singular: the degree of p, the expansion at the reentrant corner.

@@ -1,12 +1,13 @@
 """Incompressible flow in the periodic square, in 2+1 axes.
 
-    ω_t + u ω_x + v ω_y = ν Δω,   ω = v_x - u_y,   u_x + v_y = 0   in [0, 2π]²,   u and v given at t = 0,   ν = 0.01.
+    ω_t + u ω_x + v ω_y = ν Δω,   ω = v_x - u_y,   u_x + v_y = 0   in [0, 2π]²,
+    u and v given at t = 0,   ν = 0.01.
 
-Fourier series in space. With u and v without divergence the nonlinear term is
-(v² - u²)_xy + (uv)_xx - (uv)_yy: two transforms there and two back. Of n points per axis waves up to
-a third of n are kept, so that products alias onto none of them. The mean velocity never changes;
-what it and viscosity do to a wave, a factor, is done exactly, and the rest by the classical
-Runge-Kutta method of order four.
+Fourier series in space. With u and v without divergence the nonlinear term is (v² - u²)_xy +
+(uv)_xx - (uv)_yy: two transforms there and two back. Of n points per axis waves up to a third of n
+are kept, so that products alias onto none of them. The mean velocity never changes; what it and
+viscosity do to a wave, a factor, is done exactly, and the rest by the classical Runge-Kutta method
+of order four.
 
 Between its instants `reference` is a polynomial in time, locally. In space it is the Fourier series
 itself on a lattice, and a polynomial between the points of a finer grid, locally, at scattered
@@ -67,8 +68,8 @@ def solve(
     points: int | None = None,
     courant: float = 0.5,
 ) -> dict[str, np.ndarray]:
-    """The flow at some instants: arrays `t`, `x` (the points along y are the same), and `u`, `v` and
-    the vorticity `w`.
+    """The flow at some instants: arrays `t`, `x` (the points along y are the same), and `u`, `v`
+    and the vorticity `w`.
 
     Arguments:
         u0, v0: the velocities at t = 0, arrays (n, n) indexed [x, y].
@@ -76,7 +77,7 @@ def solve(
         viscosity: ν; may be zero.
         resolution: points per axis to solve on; as many as u0 and v0 have unless given.
         points: per axis of the arrays returned; the resolution unless given.
-        courant: how many cells of the grid the fluid may cross in one time step; up to 1.3 is stable.
+        courant: how many cells of the grid the fluid may cross in a time step; up to 1.3 is stable.
     """
     flow, viscosity = _checked(u0, v0, viscosity)
     times = _instants(times)
@@ -103,7 +104,7 @@ def march(
     rates = -viscosity * (kx**2 + ky**2) - 1j * (kx * flow.mean[0] + ky * flow.mean[1])
 
     def bent(w: np.ndarray) -> tuple[np.ndarray, float]:
-        """The nonlinear part of ω_t, without what the mean velocity does, and the largest |u| + |v|."""
+        """The nonlinear part of ω_t, without what the mean velocity does; the largest |u| + |v|."""
         u, v = values(symbols * w, resolution)
         squares, product = coefficients(np.stack([v * v - u * u, u * v]), highest)
         return of_squares * squares + of_product * product, float((np.abs(u) + np.abs(v)).max())
@@ -157,8 +158,8 @@ def _instants(times: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Between:
-    """A field as a function of t, x and y: the vorticity's Fourier coefficients at instants, times a
-    symbol, plus a mean."""
+    """A field as a function of t, x and y: the vorticity's Fourier coefficients at instants, times
+    a symbol, plus a mean."""
 
     time: Axis
     vorticity: np.ndarray
@@ -196,7 +197,7 @@ class Between:
 def interpolated(
     times: np.ndarray, vorticity: np.ndarray, mean: Sequence[float]
 ) -> dict[str, Between]:
-    """What `march` returned as functions of t, x and y, periodic in x and y: u, v and the vorticity w."""
+    """What `march` returned as functions of t, x and y, periodic in x and y: u, v and w."""
     time, symbols = Axis(times, STENCIL), velocity_symbols(vorticity.shape[-1] - 1)
     velocities = {
         name: Between(time, vorticity, symbol, m) for name, symbol, m in zip("uv", symbols, mean)
@@ -268,8 +269,8 @@ def _rate(flow: Flow, viscosity: float, resolution: int) -> float:
 
 
 def finest(vorticity: np.ndarray) -> float:
-    """What the finest tenth of the waves hold, relative to all of them, where it is most: the error is
-    of that size."""
+    """What the finest tenth of the waves hold, relative to all of them, where it is most: the error
+    is of that size."""
     kx, ky = wavenumbers(vorticity.shape[-1] - 1)
     squares = np.abs(vorticity) ** 2
     edge = np.maximum(np.abs(kx), ky) > 0.9 * ky[-1]

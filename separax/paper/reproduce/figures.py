@@ -1,9 +1,9 @@
-"""Figures like the paper's: error, time and memory against the number of points, curves of training,
-error against rank and over time; and maps of flows.
+"""Figures like the paper's: error, time and memory against the number of points, curves of
+training, error against rank and over time; and maps of flows.
 
-Ours are solid lines with filled marks and a band, the 70 % confidence interval over seeds; published
-figures are dashed lines with hollow marks. A network has a colour and a mark of its own, so that
-either is enough to tell it.
+Ours are solid lines with filled marks and a band, the 70 % confidence interval over seeds;
+published figures are dashed lines with hollow marks. A network has a colour and a mark of its own,
+so that either is enough to tell it.
 """
 
 from __future__ import annotations
@@ -348,7 +348,8 @@ def over_time(solutions: Sequence[Solution]) -> dict[str, Any]:
 
 
 def flow_pictures(problem: str, solution: Solution, folder: Path, start: str) -> None:
-    """The maps of a flow, and in the plane its animation, in files whose names begin with `start`."""
+    """The maps of a flow, and in the plane its animation, in files whose names begin with
+    `start`."""
     if problem == "navier-stokes":
         low, high = solution.problem.box[TIME]
         instants = [low, (low + high) / 2, high]

@@ -15,7 +15,8 @@ from ...recipe import LBFGS, Causal, Recipe
 from ..catalogue import CATALOGUE
 from .published import LBFGS_STEPS, TUNED, pointwise, published, seeds_of
 
-# the paper's name for pinn-mod with causal weights; run only if asked for: see the notice in `Causal`
+# the paper's name for pinn-mod with causal weights; run only if asked for: see the notice in
+# `Causal`
 CAUSAL = "causal-pinn"
 RANKED = {"spinn", "spinn-mod"}  # the networks of a study of ranks
 KNOWN = {*NETWORKS, *(name + TUNED for name in NETWORKS)} & {row.network for row in published()}

@@ -133,7 +133,8 @@ def run_folder(job: Job, folder: Path, asked: Mapping[str, Any]) -> Path:
 
 
 def recorded(job: Job, folder: Path) -> Record | None:
-    """The record of a job, where there is one that says at least what is asked. Raises `Damaged`."""
+    """The record of a job, where there is one that says at least what is asked. Raises
+    `Damaged`."""
     path = job.path(folder)
     if not path.exists():
         return None

@@ -1,4 +1,5 @@
-"""Runs rows, one record each. What is recorded is not run again, and what was interrupted goes on."""
+"""Runs rows, one record each. What is recorded is not run again, and what was interrupted goes
+on."""
 
 from __future__ import annotations
 
