@@ -1,18 +1,23 @@
-# make demo    solve an equation and look at it          make test    check everything
-# make setup   .venv with the separax command            make docs    build the pages into site/
-# make clean   remove what these made
+# make demo    solve an equation and look at it        make test      checks, in five minutes
+# make setup   .venv with the separax command          make test-all  what make test leaves out
+# make docs    build the pages into site/              make clean     remove what these made
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: demo test check docs format slow setup clean
+.PHONY: demo test test-all check docs format slow setup clean
 
 demo: $(VENV)/.separax
 	@$(BIN)/separax solve helmholtz
 	@echo "Open the page above in a browser to look at the solution, its error and the loss curve."
 
 test: check
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST)
+
+test-all: $(VENV)/.dev
+	$(PYTEST) -m "whole and not slow"
 
 check: docs
 	$(BIN)/ruff check .
@@ -27,7 +32,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 slow: $(VENV)/.dev
-	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/python -m pytest -m slow -n 2
+	JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(PYTEST) -m slow
 
 setup: $(VENV)/.separax
 

@@ -12,12 +12,6 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("[a-z]*.py"))
 RECORDS = json.loads((ROOT / "results/cpu/examples.json").read_text())
 STEPS = 4
-LONG = (
-    "burgers",
-    "helmholtz_lens",
-    "reaction_diffusion",
-    "schroedinger",
-)  # to compile: these are tried with the slow tests
 
 
 def load(path):
@@ -27,13 +21,8 @@ def load(path):
     return module
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else (), id=path.stem)
-        for path in EXAMPLES
-    ],
-)
+@pytest.mark.whole
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_runs_at_a_small_size(path):
     """It gives the figures that are recorded of it, and after so few steps a larger error."""
     found = load(path).main(steps=STEPS)

@@ -60,6 +60,7 @@ def test_slopes_alone_do_not_need_a_value():
     assert term.derivatives == {(0, (1, 0))}
 
 
+@pytest.mark.whole
 def test_slopes_on_all_walls_are_enough():
     """-Δu = f, ∂u/∂n = 0: without a mean, u = cos(9πx) cos(2πy). One level of functions is too few, so it has to go on."""
 

@@ -58,7 +58,7 @@ def nested(network, points, orders):
     for axis, order in enumerate(orders):
         for _ in range(order):
             function = jax.jacfwd(function, axis)
-    return jax.vmap(function)(*points)
+    return jax.jit(jax.vmap(function))(*points)
 
 
 def close(found, expected, relative=1e-10):
@@ -163,10 +163,10 @@ def test_a_layer_takes_rows_that_are_the_same_everywhere_or_zero(fan):
             fan,
         )
 
-    all_close(short(layer), long(layer))
-    weights = jnp.asarray(np.random.default_rng(2).standard_normal(long(layer).shape))
+    all_close(jax.jit(short)(layer), jax.jit(long)(layer))
+    weights = np.random.default_rng(2).standard_normal(jax.eval_shape(long, layer).shape)
     found, expected = (
-        jax.grad(lambda layer, way=way: jnp.sum(weights * way(layer) ** 2))(layer)
+        jax.jit(jax.grad(lambda layer, way=way: jnp.sum(weights * way(layer) ** 2)))(layer)
         for way in (short, long)
     )
     all_close(found, expected)
@@ -192,7 +192,7 @@ def test_every_row_has_its_order():
     ],
     ids=["modified", "sine", "walls", "periodic"],
 )
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(
     order=st.sampled_from([2, 3]),
     weights=st.lists(st.floats(0.1, 3) | st.floats(-3, -0.1), min_size=3, max_size=3),
@@ -201,7 +201,8 @@ def test_every_row_has_its_order():
 def test_a_sum_is_that_of_the_nested_derivatives(options, order, weights, axes):
     network, points = built(**options), random_points()
     one = SumOfDerivatives(order, tuple((axis, weights[axis]) for axis in sorted(axes)))
-    found = network.derivatives(points, {along(0, 1), along(0, 0)}, {one})
+    wanted = {along(0, 1), along(0, 0)}, {one}
+    found = eqx.filter_jit(lambda n: dict(n.derivatives(points, *wanted)))(network)
     assert set(found) == {along(0, 1), along(0, 0), one}
     close(
         found[one], sum(w * nested(network, points, along(axis, order)) for axis, w in one.weights)
@@ -216,11 +217,8 @@ def test_derivatives_of_a_plain_coordinate_are_not_written_out(monkeypatch):
     monkeypatch.setattr(
         Layer, "parts", lambda self, given, fan: seen.append(given) or parts(self, given, fan)
     )
-    network.rows(
-        random_points(),
-        {0: 2, 2: 2},
-        [SumOfDerivatives(3, ((0, 1.0), (1, 1.0))), SumOfDerivatives(3, ((0, 1.0), (2, 1.0)))],
-    )
+    sums = [SumOfDerivatives(3, ((0, 1.0), (i, 1.0))) for i in (1, 2)]
+    jax.eval_shape(lambda: network.rows(random_points(), {0: 2, 2: 2}, sums))
     value, ((first, second), waves), (plain, mixed) = seen[0]
     assert [len(row) for row in (value, first, *waves, mixed)] == [5, 1, 5, 5, 5]
     assert second is None
@@ -239,7 +237,11 @@ def test_a_network_is_the_same_on_a_gpu(monkeypatch, body):
         )
         return sum(jnp.sum(jnp.sin(value)) for value in found.values()), found
 
-    here, gradient = eqx.filter_value_and_grad(total, has_aux=True)(network)
+    def evaluated():
+        both = eqx.filter_value_and_grad(total, has_aux=True)
+        return eqx.filter_jit(lambda network: both(network))(network)
+
+    here, gradient = evaluated()
     monkeypatch.setattr(
         "separax.networks.pointwise_network.default_device", lambda: SimpleNamespace(platform="gpu")
     )
@@ -248,7 +250,7 @@ def test_a_network_is_the_same_on_a_gpu(monkeypatch, body):
         "separax.networks.pointwise_network.DirectionalTaylor",
         lambda *a, **k: seen.append(DirectionalTaylor(*a, **k)) or seen[-1],
     )
-    there, turned = eqx.filter_value_and_grad(total, has_aux=True)(network)
+    there, turned = evaluated()
     assert {fan.axis for fan in seen} == {-2}
     for one, other in zip(
         jax.tree.leaves((there, turned)), jax.tree.leaves((here, gradient)), strict=True
@@ -334,7 +336,8 @@ def test_the_paper_equations_and_their_gradients_are_what_they_were(name, monkey
     places = loss.draw(jax.random.key(0), jnp.asarray(0))
 
     def value_and_gradient():
-        value, gradient = eqx.filter_value_and_grad(lambda m: loss.total(loss(m, places)))(model)
+        both = eqx.filter_value_and_grad(lambda m: loss.total(loss(m, places)))
+        value, gradient = eqx.filter_jit(lambda model: both(model))(model)
         return value, jax.flatten_util.ravel_pytree(eqx.filter(gradient, eqx.is_array))[0]
 
     seen = passes(model.network, monkeypatch)
@@ -347,6 +350,7 @@ def test_the_paper_equations_and_their_gradients_are_what_they_were(name, monkey
     close(gradient, direction, 1e-11)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["helmholtz", "navier-stokes"])
 def test_a_step_of_the_papers_way_has_the_same_gradient(name):
     """Every derivative by its own nested passes; in the flow also mixed ones, and data on a grid."""
@@ -357,6 +361,7 @@ def test_a_step_of_the_papers_way_has_the_same_gradient(name):
     assert bench.disagreement(problem, small) < 1e-12
 
 
+@pytest.mark.whole
 def test_so_it_has_with_values_built_in():
     problem = sx.Problem(
         BOX,
@@ -374,9 +379,16 @@ def test_conditions_of_which_the_same_is_wanted_share_a_pass(monkeypatch):
     model = Model.build(problem, loss.recipe, jax.random.key(1))
     places = loss.draw(jax.random.key(0), jnp.asarray(0))
     seen = passes(model.network, monkeypatch)
-    together = loss.sources(model.network, places)
-    assert len(seen) == 2
-    for place, needs, source in list(zip(places, loss.needs, together))[1:]:
-        (alone,) = sources(model.network, [place], [needs])
-        for key in needs:
-            close(source.values({key: 1.0}), alone.values({key: 1.0}), 1e-14)
+
+    @jax.jit
+    def pairs():
+        together = loss.sources(model.network, places)
+        assert len(seen) == 2
+        for place, needs, source in list(zip(places, loss.needs, together))[1:]:
+            (alone,) = sources(model.network, [place], [needs])
+            found.extend((source.values({key: 1.0}), alone.values({key: 1.0})) for key in needs)
+        return found
+
+    found = []
+    for together, alone in pairs():
+        close(together, alone, 1e-14)
