@@ -211,7 +211,7 @@ def csv_text(rows: Iterable[Row]) -> str:
     return out.getvalue()
 
 
-# --- numbers in words ----------------------------------------------------------------------------
+# --- numbers in words -----------------------------------------------------------------------------
 
 
 def brief(value: float | Interval | None) -> str:
