@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import re
 import time
@@ -19,7 +20,7 @@ from .plan import left_out, plan
 from .records import Record, collect
 from .rows import Row, compare
 from .running import Stopped, run_all
-from .tables import Table, csv_text, documents, problem_table, summary_table
+from .tables import CAVEAT, Table, csv_text, documents, problem_table, summary_table
 
 FOUR = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")  # of the paper's figure
 # the names of all tables that there may be
@@ -85,7 +86,9 @@ def reproduce_rows(
         say(f"{stopped}; the same command goes on from there")
     wanted = {job.problem for job in jobs}
     chosen = {name: some for name, some in rows.items() if name in wanted}
-    return [*map(problem_table, chosen.values()), summary_table(chosen)], stopped is not None
+    summary = summary_table(chosen)
+    summary = dataclasses.replace(summary, caption=f"{CAVEAT}\n{summary.caption}")
+    return [*map(problem_table, chosen.values()), summary], stopped is not None
 
 
 def _write(
@@ -97,7 +100,11 @@ def _write(
     """Writes tables and figures of all records beside them; returns their files."""
     files = [folder / "tables.csv", folder / "tables.md"]
     write(files[0], csv_text(row for some in rows.values() for row in some).encode())
-    parts = ["# Published and ours", *(f"## {name}\n\n{text}" for name, text in texts.items())]
+    parts = [
+        "# Published and ours",
+        CAVEAT,
+        *(f"## {name}\n\n{text}" for name, text in texts.items()),
+    ]
     write(files[1], ("\n\n".join(parts) + "\n").encode())
     figures, tabled = folder / "figures", [r for r in records if "rank" not in r]
     if four := [name for name in FOUR if name in {r["problem"] for r in tabled}]:
