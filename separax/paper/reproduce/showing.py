@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import re
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -100,11 +101,8 @@ def _write(
     """Writes tables and figures of all records beside them; returns their files."""
     files = [folder / "tables.csv", folder / "tables.md"]
     write(files[0], csv_text(row for some in rows.values() for row in some).encode())
-    parts = [
-        "# Published and ours",
-        CAVEAT,
-        *(f"## {name}\n\n{text}" for name, text in texts.items()),
-    ]
+    head = f"# Published and ours\n\n{textwrap.fill(CAVEAT, 100)}"
+    parts = [head, *(f"## {name}\n\n{text}" for name, text in texts.items())]
     write(files[1], ("\n\n".join(parts) + "\n").encode())
     figures, tabled = folder / "figures", [r for r in records if "rank" not in r]
     if four := [name for name in FOUR if name in {r["problem"] for r in tabled}]:
