@@ -2,8 +2,9 @@
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/classical.py results/cpu/classical.json
 
-Chebyshev collocation where the domain is a box, waves where it is periodic, corner expansions on the L-shape. Each solver runs twice and the second time
-counts; errors are in relative L2, against exact solutions where there are any, and against the catalogue's references otherwise.
+Chebyshev collocation where the domain is a box, waves where it is periodic, corner expansions on
+the L-shape. Each solver runs twice and the second time counts; errors are in relative L2, against
+exact solutions where there are any, and against the catalogue's references otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def relative(ours: np.ndarray, true: np.ndarray) -> float:
 
 
 def helmholtz(intervals: int = 32) -> Callable[[], float]:
-    """Δu + u = q in [-1, 1]³, u = 0 on the faces: diagonal in the eigenvectors of the second derivative."""
+    """Δu + u = q in [-1, 1]³, u = 0 on the faces: diagonal in the eigenvectors of the second
+    derivative."""
     x, derivative = chebyshev(intervals)
     inside = x[1:-1]
     waves = np.sin(4 * np.pi * inside), np.sin(4 * np.pi * inside), np.sin(3 * np.pi * inside)
@@ -49,7 +51,8 @@ def helmholtz(intervals: int = 32) -> Callable[[], float]:
 
 
 def klein_gordon(intervals: int = 8) -> Callable[[], float]:
-    """u_tt - Δu + u² = f in [-1, 1]², t in [0, 10]: collocation in space, Runge-Kutta of order eight in time."""
+    """u_tt - Δu + u² = f in [-1, 1]², t in [0, 10]: collocation in space, Runge-Kutta of order
+    eight in time."""
     x, derivative = chebyshev(intervals)
     second, shape = derivative @ derivative, (intervals + 1,) * 2
     xs, ys = x[:, None], x[None, :]

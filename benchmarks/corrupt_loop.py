@@ -1,10 +1,12 @@
-"""Damages files of runs in a thousand ways, and looks whether it is noticed and whether anything wrong comes out.
+"""Damages files of runs in a thousand ways, and looks whether it is noticed and whether anything
+wrong comes out.
 
     python benchmarks/corrupt_loop.py --count 1000 --out results/cpu/corrupt_loop.json
 
-One file of a run (one seed, two seeds, two windows) has bytes changed, is cut, emptied, or swapped for one of another run or for another
-one of its own. Then, each time: `separax.runs.keeping.check` must name it; `sx.load` must refuse in words or give the very same solution; and the
-state that would be resumed from must be one that was saved, or none.
+One file of a run (one seed, two seeds, two windows) has bytes changed, is cut, emptied, or swapped
+for one of another run or for another one of its own. Then, each time: `separax.runs.keeping.check`
+must name it; `sx.load` must refuse in words or give the very same solution; and the state that
+would be resumed from must be one that was saved, or none.
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
     python benchmarks/estimates.py --out results/cpu/estimates.json
     python benchmarks/estimates.py --only burgers soliton
-    python benchmarks/estimates.py --out results/cpu/estimates.json --page docs/understand/measured.md
+    python benchmarks/estimates.py --out results/cpu/estimates.json --page PAGE
 
-The catalogue's problems (but Navier-Stokes) and others, all with known solutions, each in a process' first solve of it: `seconds` are those of
-`sx.solve(problem, tolerance=…)` from the call to the solution, compiling and all, `processor_seconds` what the processor's cores worked for it. `overstated` is the estimate over the true error:
-honest where it is one or more. With `--page` nothing is measured: a page gets the table of what was.
+The catalogue's problems (but Navier-Stokes) and others, all with known solutions, each in a
+process' first solve of it: `seconds` are those of `sx.solve(problem, tolerance=…)` from the call to
+the solution, compiling and all, `processor_seconds` what the processor's cores worked for it.
+`overstated` is the estimate over the true error: honest where it is one or more. With `--page`
+nothing is measured: a page gets the table of what was.
 """
 
 from __future__ import annotations
@@ -302,7 +304,8 @@ def diffusivity() -> sx.Problem:
 OURS = {
     f.__name__.replace("_", "-"): f
     for f in (
-        logistic, growth, fisher, layer, heat, insulated, wave, pulse, kink, burgers, allen_cahn, poisson, poisson_3d, plane_wave, soliton, diffusivity,
+        logistic, growth, fisher, layer, heat, insulated, wave, pulse, kink, burgers, allen_cahn,
+        poisson, poisson_3d, plane_wave, soliton, diffusivity,
     )
 }  # fmt: skip
 CLOSER = {"logistic": 1e-8, "poisson": 1e-6, "wave": 1e-6}  # once more, with this tolerance
@@ -393,8 +396,9 @@ def main() -> None:
             rows.append(row)
             shown = "inf" if row["estimate"] is None else f"{row['estimate']:.1e}"
             print(
-                f"{name:16} tolerance {tolerance:.0e}   error {row['relative_l2']:.1e}   estimate {shown}"
-                f"   {len(row['levels'])} levels   {row['seconds']:.0f} s, {row['processor_seconds']:.0f} of the processor",
+                f"{name:16} tolerance {tolerance:.0e}   error {row['relative_l2']:.1e}  "
+                f" estimate {shown}   {len(row['levels'])} levels   {row['seconds']:.0f} s,"
+                f" {row['processor_seconds']:.0f} of the processor",
                 file=sys.stderr,
                 flush=True,
             )

@@ -2,8 +2,9 @@
 
     python benchmarks/export_memory.py --points 1024 --out results/cpu/export_memory.json
 
-Each format is written by a process of its own; its peak is what the system counted (resource.getrusage), and the solution is a fresh
-Helmholtz network of rank 32 that was trained for one step. Values at a few places of the file are compared with the solution's own.
+Each format is written by a process of its own; its peak is what the system counted
+(resource.getrusage), and the solution is a fresh Helmholtz network of rank 32 that was trained for
+one step. Values at a few places of the file are compared with the solution's own.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def written(run: str, path: str, points: int, answer: Any) -> None:
 
 
 def difference(solution: Any, path: str, points: int) -> float | None:
-    """The largest one from the solution itself, at three rows of the file; None where it takes a reader of its own."""
+    """The largest one from the solution itself, at three rows of the file; None where it takes a
+    reader of its own."""
     import h5netcdf
     import numpy as np
 

@@ -1,10 +1,12 @@
-"""Kills runs with SIGKILL at random moments, resumes them, and compares what they end with bit by bit with an uninterrupted run.
+"""Kills runs with SIGKILL at random moments, resumes them, and compares what they end with bit by
+bit with an uninterrupted run.
 
     python benchmarks/kill_loop.py --count 200 --out results/cpu/kill_loop.json
 
-Runs of three kinds (one seed, two seeds, two windows; Adam, then L-BFGS) take turns. Each is killed four times, at a moment that is
-uniform over about the time that an uninterrupted run takes from the start of its process (programs are compiled before), resumed each time, and left to end. States are saved
-twenty times a second, so that many kills fall into a save.
+Runs of three kinds (one seed, two seeds, two windows; Adam, then L-BFGS) take turns. Each is killed
+four times, at a moment that is uniform over about the time that an uninterrupted run takes from the
+start of its process (programs are compiled before), resumed each time, and left to end. States are
+saved twenty times a second, so that many kills fall into a save.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def run(kind: str, folder: Path) -> None:
     from separax.solving import trained
     from separax.training import session
 
-    # programs are compiled once for all processes: kills then fall into training and saving, not into compiling
+    # programs are compiled once for all processes: kills then fall into training and saving, not
+    # into compiling
     jax.config.update("jax_compilation_cache_dir", str(folder.parent / "programs"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     trained.SAVE_SECONDS = session.LAUNCH_SECONDS = 0.05

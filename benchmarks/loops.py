@@ -1,4 +1,5 @@
-"""What the loops that kill runs and damage their files have in common: three kinds of small runs, and how they are recorded."""
+"""What the loops that kill runs and damage their files have in common: three kinds of small runs,
+and how they are recorded."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from separax.solution.record import environment
 
 
 def keep(out: str, found: dict[str, Any]) -> None:
-    """Writes what was found with command, versions and device to a file, or to standard output for "-"."""
+    """Writes what was found with command, versions and device to a file, or to standard output for
+    "-"."""
     text = (
         json.dumps({"command": " ".join(["python", *sys.argv]), **found, **environment()}, indent=1)
         + "\n"

@@ -1,10 +1,12 @@
-"""What saving costs: the time of a run that keeps its state over that of the same run that keeps nothing.
+"""What saving costs: the time of a run that keeps its state over that of the same run that keeps
+nothing.
 
     python benchmarks/saving.py --out results/cpu/saving.json
 
-The two runs take turns in one process, `--repeats` times, with saves every `--every` seconds (the default is 30) and long enough for
-several of them. `ratio` is of wall times from the first launch to the last, and as noisy as the machine is busy; `waited` is the share
-of that time in which training stood still for a save (the copy of the state, and what describes the solution).
+The two runs take turns in one process, `--repeats` times, with saves every `--every` seconds (the
+default is 30) and long enough for several of them. `ratio` is of wall times from the first launch
+to the last, and as noisy as the machine is busy; `waited` is the share of that time in which
+training stood still for a save (the copy of the state, and what describes the solution).
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ import separax as sx
 from separax.paper.catalogue import find
 from separax.solving import trained
 
-ROWS = {  # problem, network: a middling one with Adam, and a small one with the whole inverse Hessian of BFGS
+# problem, network: a middling one with Adam, and a small one with the whole inverse Hessian of BFGS
+ROWS = {
     "adam": (
         "helmholtz",
         lambda: sx.Recipe(sx.SPINN(rank=32, width=64, depth=4), points=64, optimiser=sx.Adam(1e-3)),

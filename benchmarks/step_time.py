@@ -1,11 +1,12 @@
 """Time and memory of one training step, ours and paper-style, in one run; writes a JSON record.
 
-    python benchmarks/step_time.py --out results/step_time.json            # every row that fits the device
-    python benchmarks/step_time.py --rows helmholtz-64 --out -             # some rows, to standard output
+    python benchmarks/step_time.py --out results/step_time.json   # every row that fits the device
+    python benchmarks/step_time.py --rows helmholtz-64 --out -    # some rows, to standard output
 
-Every row warms up first, waits for the device, and takes the median of repeated launches; the relative difference of the
-two gradients at one draw stands beside the times. Networks: modified MLP 4 × 64, rank 32, zero boundary built in; for
-navier-stokes the paper's, on 64³ points, and on 32 × 256² where 128 stands for their cube root.
+Every row warms up first, waits for the device, and takes the median of repeated launches; the
+relative difference of the two gradients at one draw stands beside the times. Networks: modified MLP
+4 × 64, rank 32, zero boundary built in; for navier-stokes the paper's, on 64³ points, and on 32 ×
+256² where 128 stands for their cube root.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Error against seconds, method by method, on the catalogue's equations.
 
     python benchmarks/study.py helmholtz klein-gordon --seconds 60 --out results/cpu/study
-    python benchmarks/study.py --draw docs/pictures --page docs/understand/study.md --out results/cpu/study
+    python benchmarks/study.py --draw docs/pictures --page PAGE --out results/cpu/study
 
-Every method begins from nothing and is stopped after so many seconds, compiling included; a solve ends by itself. The
-errors are those that a run itself reports while it goes on. `paper` is our run of the paper's recipe; what the paper prints and what a classical solver needs
+Every method begins from nothing and is stopped after so many seconds, compiling included; a solve
+ends by itself. The errors are those that a run itself reports while it goes on. `paper` is our run
+of the paper's recipe; what the paper prints and what a classical solver needs
 (`benchmarks/classical.py`) are drawn beside the curves.
 """
 
@@ -93,7 +94,8 @@ def measured(name: str, method: str, seconds: float, steps: int) -> dict[str, An
     assert not isinstance(found, sx.Ensemble)  # one seed
     if windows > 1 and found.interrupted:
         raise SystemExit(
-            f"{name} {method}: {seconds:g} seconds end before the last window of time: give it more --seconds"
+            f"{name} {method}: {seconds:g} seconds end before the last window of time: give it more"
+            " --seconds"
         )
     return {
         "problem": name,
@@ -109,7 +111,8 @@ def measured(name: str, method: str, seconds: float, steps: int) -> dict[str, An
 
 
 def trained(row: Published) -> float | None:
-    """The seconds that a printed error took: as printed, of a window if there are several, or of 50,000 steps."""
+    """The seconds that a printed error took: as printed, of a window if there are several, or of
+    50,000 steps."""
     if row.total_minutes is not None or row.window_minutes is not None:
         return 60 * (row.total_minutes or row.window_minutes or 0.0)
     return None if row.ms_per_step is None else PRINTED_STEPS * row.ms_per_step / 1000

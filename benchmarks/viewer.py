@@ -2,10 +2,11 @@
 
     python benchmarks/viewer.py --out results/cpu/viewer.json
 
-The page of a solution in t, x, y with 128 products (of random parameters: pictures cost the same whatever they show) is opened,
-t is played for some seconds, and every frame is timed: frames per second as the browser shows them (at most 60), and the
-milliseconds that a frame of 256² values takes to compute and draw. `load_before` is the load of the machine: other work on it
-takes frames away.
+The page of a solution in t, x, y with 128 products (of random parameters: pictures cost the same
+whatever they show) is opened, t is played for some seconds, and every frame is timed: frames per
+second as the browser shows them (at most 60), and the milliseconds that a frame of 256² values
+takes to compute and draw. `load_before` is the load of the machine: other work on it takes frames
+away.
 """
 
 from __future__ import annotations

@@ -46,7 +46,10 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
     done = separax("solve", "klein-gordon", *FAST, "--seed", "3", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    contract = "problem recipe network points steps seed relative_l2 rmse train_seconds compile_seconds ms_per_step peak_memory_mb device run_dir"
+    contract = (
+        "problem recipe network points steps seed relative_l2 rmse train_seconds compile_seconds"
+        " ms_per_step peak_memory_mb device run_dir"
+    )
     assert set(contract.split()) <= set(result)
     assert (
         result["problem"],
@@ -72,24 +75,11 @@ def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", ["spinn", "pinn"])
-def test_every_network_and_recipe_runs(tmp_path, network):
-    done = separax(
-        "solve",
-        "helmholtz",
-        "--recipe",
-        "paper",
-        "--network",
-        network,
-        "--points",
-        "6",
-        "--steps",
-        "20",
-        "--json",
-        cwd=tmp_path,
-    )
+def test_a_baseline_runs(tmp_path):
+    options = ["--recipe", "paper", "--network", "pinn", "--points", "6", "--steps", "20", "--json"]
+    done = separax("solve", "helmholtz", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["network"] == network
+    assert json.loads(done.stdout)["network"] == "pinn"
 
 
 @pytest.mark.slow

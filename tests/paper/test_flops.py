@@ -29,7 +29,8 @@ def test_the_merge_is_most_of_the_published_forward_pass():
     forward = flops.by_formula(PAPER_SPINN)[0].mults
     merge = 2 * 32 * 64**3
     assert merge / forward == pytest.approx(0.84, abs=0.01)
-    # the output layer as it is: the first row still prints as 20, the other two no longer as 40 and 80
+    # the output layer as it is: the first row still prints as 20, the other two no longer as 40 and
+    # 80
     honest = forward + 192 * 64 * (32 - 1)
     assert [round(k * honest / 1e6) for k in (1, 2, 4)] == [20, 41, 81]
 

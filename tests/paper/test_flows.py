@@ -1,4 +1,5 @@
-"""Flows to start from: what a random one must be, and what a file must hold, or be refused for by name."""
+"""Flows to start from: what a random one must be, and what a file must hold, or be refused for by
+name."""
 
 import sys
 import warnings
@@ -46,7 +47,7 @@ def silent():
         yield
 
 
-# --- flows ------------------------------------------------------------------------------------------------------------
+# --- flows ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("points", [8, 9, 32, 33])
@@ -143,7 +144,7 @@ def test_arrays_that_are_no_flow_are_refused(u, v, words):
         Flow(u, v)
 
 
-# --- random flows -----------------------------------------------------------------------------------------------------
+# --- random flows ---------------------------------------------------------------------------------
 
 
 @settings(max_examples=20, deadline=None)
@@ -165,7 +166,8 @@ def test_a_random_flow_has_no_divergence_and_no_mean(seed, peak, more, speed):
 @given(seed=st.integers(0, 2**32), peak=st.integers(1, 4))
 @example(seed=1995, peak=1)  # on a grid, the highest of two peaks is not the higher one
 def test_the_largest_speed_is_exactly_the_one_asked_for(seed, peak):
-    """No point of a fine grid is faster, and around its fastest one there is a place as fast as was asked for."""
+    """No point of a fine grid is faster, and around its fastest one there is a place as fast as was
+    asked for."""
     flow = random_flow(seed, 12 * peak + 2, 5.0, peak)
     fine = flow.resampled(240 * peak)
     assert 4.98 < fine.max_speed <= 5 + 1e-12
@@ -202,7 +204,8 @@ def test_a_seed_is_a_flow():
 
 
 def test_the_energy_lies_about_the_wavenumber_that_was_asked_for():
-    """The mean spectrum of many flows is exp(-4 log²(k/peak)) / k but for a factor, and is the same in all directions."""
+    """The mean spectrum of many flows is exp(-4 log²(k/peak)) / k but for a factor, and is the same
+    in all directions."""
     peak, shells = 4, np.arange(1, 25)
     kx, ky = wavenumbers(24)
     k, angle = np.hypot(kx, ky), np.arctan2(ky, kx)
@@ -243,7 +246,7 @@ def test_a_random_flow_that_cannot_be_is_refused(bad, words):
         random_flow(**bad)
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def save_npz(path, **arrays):
@@ -257,7 +260,8 @@ def save_mat(path, **arrays):
 
 
 def save_new_mat(path, **arrays):
-    """Version 7.3, which is HDF5 behind 512 bytes of a header, and has the order of axes reversed."""
+    """Version 7.3, which is HDF5 behind 512 bytes of a header, and has the order of axes
+    reversed."""
     h5py = pytest.importorskip("h5py")
     path = path.with_suffix(".mat")
     with h5py.File(path, "w", userblock_size=512) as file:
@@ -378,7 +382,8 @@ def test_of_several_instants_the_first_is_taken(tmp_path, save):
 
 
 def changed(**changes):
-    """What a file holds that is not as it should be: u and v with changes, which are arrays or made of u, v and w."""
+    """What a file holds that is not as it should be: u and v with changes, which are arrays or made
+    of u, v and w."""
     x = grid(48)
     u, v, w = stirred(x[:, None], x)
     arrays = {"u": u, "v": v, "w": w}

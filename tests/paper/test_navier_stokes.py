@@ -1,4 +1,5 @@
-"""The Navier-Stokes entries of the catalogue: their equations, their conditions, and a small chaotic case solved."""
+"""The Navier-Stokes entries of the catalogue: their equations, their conditions, and a small
+chaotic case solved."""
 
 import dataclasses
 import json
@@ -23,11 +24,12 @@ COSINE = np.pi / 2
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-# --- 3+1 axes ----------------------------------------------------------------------------------------------------
+# --- 3+1 axes -------------------------------------------------------------------------------------
 
 
 def taylor_green(viscosity=navier_stokes_3d.VISCOSITY, error=0.0):
-    """The manufactured velocity as sums of products, by component; with an error of some size in the first one."""
+    """The manufactured velocity as sums of products, by component; with an error of some size in
+    the first one."""
     decay = growth(-9 * viscosity)
     return [
         [
@@ -93,27 +95,7 @@ def test_the_papers_weights_in_three_dimensions():
     )
 
 
-@pytest.mark.slow
-def test_three_dimensions_from_the_command_line(tmp_path):
-    options = [
-        "--recipe",
-        "paper",
-        "--network",
-        "spinn",
-        "--points",
-        "4",
-        "--steps",
-        "20",
-        "--out",
-        str(tmp_path / "run"),
-        "--json",
-    ]
-    done = CliRunner().invoke(app, ["solve", "navier-stokes-3d", *options])
-    assert done.exit_code == 0, done.stderr
-    assert 0 < json.loads(done.stdout)["relative_l2"] < 10
-
-
-# --- 2+1 axes ----------------------------------------------------------------------------------------------------
+# --- 2+1 axes -------------------------------------------------------------------------------------
 
 
 def vortex(fields, viscosity=VISCOSITY):

@@ -1,4 +1,5 @@
-"""The reference of incompressible flow: exact solutions, measured orders, what it must conserve, and another method."""
+"""The reference of incompressible flow: exact solutions, measured orders, what it must conserve,
+and another method."""
 
 import os
 import warnings
@@ -44,7 +45,7 @@ def exact_vortices(t, x, y, wavenumber=1, viscosity=0.01, mean=(0, 0)):
     return {"u": u, "v": v, "w": 2 * k * np.cos(x) * np.cos(y) * fade}
 
 
-# --- exact solutions and symmetries -----------------------------------------------------------------------------------
+# --- exact solutions and symmetries ---------------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None)
@@ -106,7 +107,7 @@ def test_backwards_without_viscosity_is_where_it_came_from():
     np.testing.assert_allclose(-back["u"], first["u"], atol=1e-8)
 
 
-# --- what is conserved ------------------------------------------------------------------------------------------------
+# --- what is conserved ----------------------------------------------------------------------------
 
 
 def mean_of(*arrays):
@@ -114,7 +115,8 @@ def mean_of(*arrays):
 
 
 def test_energy_goes_where_viscosity_takes_it():
-    """d/dt ½⟨u² + v²⟩ = -ν⟨ω²⟩ and d/dt ½⟨ω²⟩ = -ν⟨|∇ω|²⟩, integrated over time; at any resolution."""
+    """d/dt ½⟨u² + v²⟩ = -ν⟨ω²⟩ and d/dt ½⟨ω²⟩ = -ν⟨|∇ω|²⟩, integrated over time; at any
+    resolution."""
     flow, viscosity = random_flow(seed=1, points=32, speed=3, peak=2), 0.02
     nodes, weights = np.polynomial.legendre.leggauss(12)
     times = np.r_[0, (1 + nodes) / 2, 1]
@@ -152,7 +154,7 @@ def test_the_mean_velocity_and_the_divergence_stay():
         np.testing.assert_allclose(after.vorticity, w, atol=1e-11)
 
 
-# --- measured orders --------------------------------------------------------------------------------------------------
+# --- measured orders ------------------------------------------------------------------------------
 
 
 def test_the_error_in_time_is_of_order_four():
@@ -200,11 +202,12 @@ def test_the_output_grid_only_samples():
     np.testing.assert_allclose(coefficients(coarse["w"], 5), coefficients(fine["w"], 5), atol=1e-13)
 
 
-# --- another method ---------------------------------------------------------------------------------------------------
+# --- another method -------------------------------------------------------------------------------
 
 
 def by_finite_differences(flow, points, end, viscosity):
-    """ω at `end` with second differences only: Arakawa's form of the nonlinear term, and a factored matrix for -Δψ = ω."""
+    """ω at `end` with second differences only: Arakawa's form of the nonlinear term, and a factored
+    matrix for -Δψ = ω."""
     h = 2 * np.pi / points
     ring = scipy.sparse.diags_array(
         [1.0, 1, -2, 1, 1], offsets=[1 - points, -1, 0, 1, points - 1], shape=(points, points)
@@ -248,7 +251,7 @@ def test_the_solution_agrees_with_finite_differences():
     assert away(extrapolated, truth[::2, ::2]) < 2e-4
 
 
-# --- the reference ----------------------------------------------------------------------------------------------------
+# --- the reference --------------------------------------------------------------------------------
 
 SETTINGS = {"viscosity": 0.02, "end": 1.5, "resolution": 96}
 
@@ -285,7 +288,8 @@ def test_at_the_start_it_is_the_flow_it_was_given(flow, fields):
 
 
 def test_the_functions_solve_the_equation(fields):
-    """With differences of order six of what is interpolated, which know nothing of Fourier series."""
+    """With differences of order six of what is interpolated, which know nothing of Fourier
+    series."""
     u, v, w = fields["u"], fields["v"], fields["w"]
     t, x, y = scattered(40)
     t, h = 0.05 + 0.9 * t, 0.01  # shorter differences would see the joints between polynomials
@@ -340,7 +344,8 @@ def test_it_is_periodic_in_space_and_unknown_beyond_its_time(fields):
 
 
 def test_what_viscosity_takes_at_once_is_followed():
-    """A shear flow has no nonlinear term: u = Σ sin(ky) e^(-νk²t), here with waves that are gone at a fiftieth of the time."""
+    """A shear flow has no nonlinear term: u = Σ sin(ky) e^(-νk²t), here with waves that are gone at
+    a fiftieth of the time."""
     y, waves = grid(24), np.arange(1, 8)[:, None, None]
     start = np.sin(waves[:, 0] * y).sum(axis=0) * np.ones((24, 1))
     u = reference(start, 0 * start, viscosity=1.0, end=1.0, resolution=36)["u"]
@@ -401,7 +406,7 @@ def test_the_finest_waves_tell_the_error():
         assert 0.1 * error < navier_stokes.finest(vorticity) < 10 * error
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""References that are computed: their measured orders and errors, the facts they must obey, and the cache they are kept in."""
+"""References that are computed: their measured orders and errors, the facts they must obey, and the
+cache they are kept in."""
 
 import os
 import shutil
@@ -32,7 +33,7 @@ def gauss(ends, points=3):
     return ((ends[:-1] + ends[1:])[:, None] / 2 + half * nodes).ravel(), (half * weights).ravel()
 
 
-# --- tables and lazy functions ----------------------------------------------------------------------------------------
+# --- tables and lazy functions --------------------------------------------------------------------
 
 
 def smooth(t, x, y):
@@ -164,7 +165,7 @@ def test_a_call_that_cannot_be_is_refused_in_words(made, arguments, words):
     assert "smooth" in str(error.value)
 
 
-# --- the cache --------------------------------------------------------------------------------------------------------
+# --- the cache ------------------------------------------------------------------------------------
 
 
 class Work:
@@ -341,7 +342,7 @@ def test_a_cache_that_is_turned_off_keeps_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-# --- time stepping ----------------------------------------------------------------------------------------------------
+# --- time stepping --------------------------------------------------------------------------------
 
 
 def turn(u):
@@ -377,7 +378,7 @@ def test_a_rate_that_explodes_is_given_up():
         integrate(lambda u: u**2, np.array([1.0]), 2.0, 0.1, 1e-6, 1e-6)
 
 
-# --- nonlinear diffusion ----------------------------------------------------------------------------------------------
+# --- nonlinear diffusion --------------------------------------------------------------------------
 
 EDGES = 1 - np.geomspace(1e-5, 1, 24)  # crowded at the boundary, as the layer is
 EDGES = np.unique(np.r_[-1, -EDGES, EDGES, 1, np.linspace(-0.9, 0.9, 37)])
@@ -434,7 +435,8 @@ def test_the_table_of_instants_converges_with_the_order_of_its_stencil():
 
 
 def test_diffusion_agrees_with_the_exact_solution_of_barenblatt():
-    """u = (C - r²/(16 √s))₊ / √s with s = s₀ + α t/2: a kink that travels, never reaching the boundary."""
+    """u = (C - r²/(16 √s))₊ / √s with s = s₀ + α t/2: a kink that travels, never reaching the
+    boundary."""
 
     def exact(t, x, y):
         root = np.sqrt(0.01 + diffusion.ALPHA * t / 2)
@@ -465,7 +467,8 @@ def test_diffusion_starts_from_the_three_gaussians_of_the_paper():
 
 
 def test_the_edge_where_the_conditions_of_diffusion_disagree():
-    """What docs/understand/measured.md says of it: nobody who keeps the wall at zero comes closer on the lattice of the catalogue."""
+    """What docs/understand/measured.md says of it: nobody who keeps the wall at zero comes closer
+    on the lattice of the catalogue."""
     t, x = np.linspace(0, 1, 101), np.linspace(-1, 1, 101)
     values = diffusion.reference(t[:, None, None], x[:, None], x)
     wall = np.max(np.abs(np.broadcast_arrays(x[:, None], x)), axis=0) == 1
@@ -485,7 +488,8 @@ def test_mirrored_initial_values_give_the_mirrored_solution():
 
 
 def finite_differences(intervals, instants):
-    """The same equation by second differences on nodes graded by a formula, so that half the intervals nest: x and u."""
+    """The same equation by second differences on nodes graded by a formula, so that half the
+    intervals nest: x and u."""
     s = np.linspace(-1, 1, intervals + 1)
     x = 0.1 * s + 0.9 * np.sin(np.pi * s / 2)
     h = np.diff(x)
@@ -512,7 +516,8 @@ def finite_differences(intervals, instants):
 
 
 def against_finite_differences(sizes):
-    """Relative L2 differences between finite differences and the reference, per instant; extrapolated at the end."""
+    """Relative L2 differences between finite differences and the reference, per instant;
+    extrapolated at the end."""
     instants, found, differences = (0.1, 0.5, 1.0), [], []
     for n in sizes:
         x, u = finite_differences(n, instants)
@@ -602,11 +607,12 @@ def test_diffusion_agrees_with_another_method_more_closely():
     assert against_finite_differences([200, 400])[-1].max() < 1e-6
 
 
-# --- the L-shape ------------------------------------------------------------------------------------------------------
+# --- the L-shape ----------------------------------------------------------------------------------
 
 
 def test_the_expansion_converges_exponentially_and_its_error_is_known():
-    """The error is harmonic, so it is nowhere larger than on the boundary, where u should be zero."""
+    """The error is harmonic, so it is nowhere larger than on the boundary, where u should be
+    zero."""
     sizes = np.array([6, 9, 12, 15])
     solutions = [lshape.solve(n, 2 * n) for n in sizes]
     misfits = [float(s["misfit"]) for s in solutions]
@@ -648,7 +654,8 @@ def test_the_expansion_on_a_lattice_on_points_and_inside_of_jit():
 
 
 def finite_elements(intervals, grading, element):
-    """Relative L2 difference between finite elements and the expansion; nodes at ±(i/n)^grading along both axes."""
+    """Relative L2 difference between finite elements and the expansion; nodes at ±(i/n)^grading
+    along both axes."""
     half = np.linspace(0, 1, intervals // 2 + 1) ** grading
     nodes = np.r_[-half[:0:-1], half]
     mesh = skfem.MeshTri.init_tensor(nodes, nodes)

@@ -1,4 +1,5 @@
-"""Running the paper's rows: what is recorded, what is skipped, and what an interrupted run leaves."""
+"""Running the paper's rows: what is recorded, what is skipped, and what an interrupted run
+leaves."""
 
 import csv
 import dataclasses
@@ -87,7 +88,7 @@ def folder(done, tmp_path):
     return tmp_path
 
 
-# --- a row -------------------------------------------------------------------------------------------------------
+# --- a row ----------------------------------------------------------------------------------------
 
 
 def test_a_row_becomes_a_record_that_holds(done):
@@ -393,7 +394,7 @@ def test_every_command_is_listed_with_its_time(tmp_path):
     assert {line["command"] for line in lines} == {"separax reproduce helmholtz, klein-gordon"}
 
 
-# --- memory ------------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("untrained")
@@ -550,7 +551,7 @@ def test_a_baseline_may_be_timed_alone(tmp_path):
     assert recorded(Job("helmholtz", "pinn", 6, (0,)), tmp_path) is None  # training is more
 
 
-# --- interruption, files and the command line --------------------------------------------------------------------
+# --- interruption, files and the command line -----------------------------------------------------
 
 
 def command(*arguments):

@@ -161,7 +161,7 @@ def save(figure: Figure, path: Path) -> Path:
     return path
 
 
-# --- lines ---------------------------------------------------------------------------------------
+# --- lines ----------------------------------------------------------------------------------------
 
 
 def _look(network: str) -> Look:
@@ -231,7 +231,7 @@ def _training(
         panel.set_xlim(left=0)
 
 
-# --- axes and legends ----------------------------------------------------------------------------
+# --- axes and legends -----------------------------------------------------------------------------
 
 
 def _ticks_of_points(panel: Any) -> None:
@@ -306,7 +306,7 @@ def _legend(figure: Figure, networks: Sequence[str]) -> None:
     figure.legend(handles=keys, loc="outside upper center", ncols=len(keys), frameon=False)
 
 
-# --- pictures of a row ---------------------------------------------------------------------------
+# --- pictures of a row ----------------------------------------------------------------------------
 
 INSTANTS = 41  # of the error over time, and frames of an animation
 FLOWS = ("navier-stokes", "navier-stokes-3d")

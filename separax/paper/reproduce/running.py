@@ -189,7 +189,7 @@ def _train(
     return groups
 
 
-# --- what came out -------------------------------------------------------------------------------
+# --- what came out --------------------------------------------------------------------------------
 
 
 def _outcome(job: Job, groups: Sequence[Ensemble]) -> Record:

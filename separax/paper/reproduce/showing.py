@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import re
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +21,7 @@ from .plan import left_out, plan
 from .records import Record, collect
 from .rows import Row, compare
 from .running import Stopped, run_all
-from .tables import Table, csv_text, documents, problem_table, summary_table
+from .tables import CAVEAT, Table, csv_text, documents, problem_table, summary_table
 
 FOUR = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")  # of the paper's figure
 # the names of all tables that there may be
@@ -85,7 +87,9 @@ def reproduce_rows(
         say(f"{stopped}; the same command goes on from there")
     wanted = {job.problem for job in jobs}
     chosen = {name: some for name, some in rows.items() if name in wanted}
-    return [*map(problem_table, chosen.values()), summary_table(chosen)], stopped is not None
+    summary = summary_table(chosen)
+    summary = dataclasses.replace(summary, caption=f"{CAVEAT}\n{summary.caption}")
+    return [*map(problem_table, chosen.values()), summary], stopped is not None
 
 
 def _write(
@@ -97,7 +101,8 @@ def _write(
     """Writes tables and figures of all records beside them; returns their files."""
     files = [folder / "tables.csv", folder / "tables.md"]
     write(files[0], csv_text(row for some in rows.values() for row in some).encode())
-    parts = ["# Published and ours", *(f"## {name}\n\n{text}" for name, text in texts.items())]
+    head = f"# Published and ours\n\n{textwrap.fill(CAVEAT, 100)}"
+    parts = [head, *(f"## {name}\n\n{text}" for name, text in texts.items())]
     write(files[1], ("\n\n".join(parts) + "\n").encode())
     figures, tabled = folder / "figures", [r for r in records if "rank" not in r]
     if four := [name for name in FOUR if name in {r["problem"] for r in tabled}]:
@@ -121,7 +126,7 @@ def log_command(folder: Path, command: str, seconds: float) -> None:
         file.write(line.getvalue().encode())
 
 
-# --- tables in documents -------------------------------------------------------------------------
+# --- tables in documents --------------------------------------------------------------------------
 
 # markers stand on lines of their own, so that text may speak about them
 BEGIN = r"^<!-- separax:(?P<name>[\w-]+) -->[ \t]*\r?\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,9 +22,9 @@ T = TypeVar("T")
 MISSING = "–"
 CAVEAT = (
     "Ratio: ours over published, below 1 is better. ±: 70 % confidence interval of the mean over"
-    f" seeds. Published times and memory are of one {DEVICE}, memory with all that the framework"
-    " holds; ours are of the device named, memory of a step beyond the parameters. ≈: from the"
-    " published minutes of a run."
+    f" seeds. ≈: from the published minutes of a run. Published times and memory are of one {DEVICE},"
+    " memory with all that the framework holds; ours are of the device named, memory of a step"
+    " beyond the parameters."
 )
 
 
@@ -75,7 +76,7 @@ def problem_table(rows: Sequence[Row]) -> Table:
         rows[0].problem,
         cells(rows, columns),
         [row.notes for row in rows],
-        f"{CAVEAT} Ours: {_devices(rows)}.",
+        f"Ours: {_devices(rows)}.",
         extra=measured,
     )
 
@@ -176,7 +177,9 @@ def markdown(table: Table) -> str:
         for row in (headings, *zip(*columns.values()))
     ]
     lines.insert(1, "|" + "|".join("---" if words else "---:" for words in left) + "|")
-    return "\n".join([*lines, *(["", table.caption] if table.caption else [])])
+    if table.caption:
+        lines += ["", textwrap.fill(table.caption, 100, break_on_hyphens=False)]
+    return "\n".join(lines)
 
 
 def csv_text(rows: Iterable[Row]) -> str:
@@ -211,7 +214,7 @@ def csv_text(rows: Iterable[Row]) -> str:
     return out.getvalue()
 
 
-# --- numbers in words ----------------------------------------------------------------------------
+# --- numbers in words -----------------------------------------------------------------------------
 
 
 def brief(value: float | Interval | None) -> str:
