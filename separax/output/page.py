@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..equations import equation
-from ..networks import SPECTRAL, SeparableNetwork
+from ..networks import SPECTRAL
 from ..recipe import Recipe
 from ..solution import Ensemble, Solution
 from .charts import NARROW, Series, chart, colour_bar, legend, number, panel
@@ -173,8 +173,8 @@ def recipe_facts(recipe: Recipe) -> dict[str, Any]:
     """A recipe, setting by setting."""
     network = recipe.network
     left_out = {"body"} if network.depth else {"body", *HIDDEN_LAYERS}  # the network's name says it
-    names = [name for name in ("rank", *type(network).__dataclass_fields__) if name not in left_out]
-    architecture = {name: getattr(network, name) for name in names if hasattr(network, name)}
+    names = [name for name in ("rank", *network.settings) if name not in left_out]
+    architecture = {name: network.settings[name] for name in names if name in network.settings}
     optimisers = ", then ".join(repr(one) for one in recipe.optimisers)
     return {
         **architecture,
@@ -281,7 +281,7 @@ def _panels(found: list[Picture]) -> str:
 def factor_section(solution: Solution, field: str) -> str:
     """The largest products of a field, factor by factor."""
     network = solution.model.network
-    if not isinstance(network, SeparableNetwork):
+    if not network.is_separable:
         return ""
     fields = solution.problem.fields
     field = field if field in fields else fields[0]

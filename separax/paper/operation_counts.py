@@ -49,7 +49,7 @@ from jaxtyping import Array
 
 from ..core import InputError, one_of, shown, whole
 from ..domain import Box, Lattice, Points
-from ..networks import PINN, SPINN, PointwiseNetwork, SeparableNetwork, sources
+from ..networks import MLP, PINN, SPINN, AbstractNetwork, ModifiedMLP, Sin, Tanh
 from ..separable import best_split
 from .step_time import PaperNetwork, PaperSource
 
@@ -89,19 +89,19 @@ PUBLISHED: dict[str, tuple[dict[str, Count], int]] = {  # millions
 }
 
 # of an activation, on top of itself: at the value, and for the two further coefficients of a ray (see jets.py)
-ACTIVE = {"tanh": (Count(1, 1), Count(2, 5)), "sin": (Count(0, 0), Count(1, 5))}
+ACTIVE = {Tanh: (Count(1, 1), Count(2, 5)), Sin: (Count(0, 0), Count(1, 5))}
 PRODUCT = Count(0, 1), Count(3, 5)  # the same of a product
 
 
 def by_formula(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[str, Count]:
     """The paper's table by its own conventions (see the module's text): a Count for each of `ROWS`, each from scratch."""
     axes, points = _checked(network, axes, points)
-    if network.body != "mlp":
+    if network.body is not MLP:
         raise InputError(
-            f"network: the paper's table counts the plain MLP, got body={network.body!r}: write body='mlp'"
+            f"network: the paper's table counts the plain MLP, got body={network.settings['body']!r}: write body='mlp'"
         )
     width, squares = network.width, network.depth  # one hidden layer more than the depth says
-    if isinstance(network, SPINN):
+    if network.is_separable:
         forward = (
             points * axes * (width + squares * width**2 + width)
             + (axes - 1) * network.rank * points**axes
@@ -139,8 +139,8 @@ def one_pass(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[str
     derivatives is the same at all points. Activations themselves are not counted.
     """
     axes, points = _checked(network, axes, points)
-    if isinstance(network, PINN):
-        wide = network.width * (3 if network.body == "modified" else 1)
+    if not network.is_separable:
+        wide = network.width * (3 if network.body is ModifiedMLP else 1)
         slopes = axes * Count((axes - 1) * wide, axes * wide)  # of the first layer, once
         return {
             "network": points**axes * _body(network, axes, 1, axes) + slopes,
@@ -163,7 +163,7 @@ def _body(network: SPINN | PINN, inputs: int, outputs: int, rays: int) -> Count:
     def each(of: tuple[Count, Count]) -> Count:
         return of[0] + rays * of[1]
 
-    active = each(ACTIVE[network.activation])
+    active = each(ACTIVE[type(network.activation)])
     hidden = (dense(width, width) + width * active) * (network.depth - 1)
     scaling = Count(
         0, rays * outputs
@@ -171,14 +171,14 @@ def _body(network: SPINN | PINN, inputs: int, outputs: int, rays: int) -> Count:
 
     def first(outputs: int) -> Count:
         """With its activation. The second coefficients of a coordinate are zero; a PINN sees that, for a batch of axes they are carried."""
-        if isinstance(network, SPINN):
+        if network.is_separable:
             return dense(inputs, outputs) + outputs * active
-        value, ray = ACTIVE[network.activation]
+        value, ray = ACTIVE[type(network.activation)]
         return dense(inputs, outputs, rows=1) + outputs * (
             value + rays * Count(ray.adds - 1, ray.mults - 1)
         )
 
-    if network.body == "mlp":
+    if network.body is MLP:
         return first(width) + hidden + dense(width, outputs) + scaling
     mixing = (each(PRODUCT) + Count(rows, 0)) * width * (network.depth - 1)
     return (
@@ -231,7 +231,7 @@ def counted(
     """
     axes, points = _checked(network, axes, points)
     one_of("way", way, ("one pass", "nested"))
-    if way == "nested" and isinstance(network, PINN):
+    if way == "nested" and not network.is_separable:
         raise InputError("way='nested' is the paper's SPINN: write way='one pass' for a PINN")
     box = Box(**{f"x{i + 1}": (-1.0, 1.0) for i in range(axes)})
     none = (0,) * axes
@@ -239,20 +239,20 @@ def counted(
     # shapes only: weights and coordinates are never made
     shapes = eqx.filter_eval_shape(lambda: network.build(jax.random.key(0), box))
     arrays, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    number = points**axes if isinstance(network, PINN) else points
+    number = points if network.is_separable else points**axes
     coordinates = tuple(jax.ShapeDtypeStruct((number,), jnp.float32) for _ in range(axes))
 
     def lattice(coordinates: tuple[Array, ...]) -> Lattice:
         return Lattice(weights=None, **dict(zip(box.axes, coordinates)))
 
     def evaluate(arrays: Any, coordinates: tuple[Array, ...]) -> list[Array]:
-        built: SeparableNetwork | PointwiseNetwork = eqx.combine(arrays, static)
-        if isinstance(built, PointwiseNetwork):
-            source = sources(built, [Points(box.axes, coordinates)], [{(0, o) for o in orders}])[0]
-        elif way == "nested":
-            source = PaperSource(PaperNetwork.split(built), lattice(coordinates))
+        built: AbstractNetwork = eqx.combine(arrays, static)
+        if way == "nested":
+            source = PaperSource(PaperNetwork.split(built.separable), lattice(coordinates))
         else:
-            source = sources(built, [lattice(coordinates)], [{(0, o) for o in orders}])[0]
+            points = Points(box.axes, coordinates)
+            place = lattice(coordinates) if built.is_separable else points
+            (source,) = built.sources([place], [{(0, o) for o in orders}])
         return [source.values({(0, o): 1.0}) for o in orders]
 
     with _on_cpu():

@@ -21,7 +21,7 @@ from jaxtyping import Array
 from ..core import PRECISION, InputError
 from ..domain import Lattice, Place, flatten
 from ..equations import Problem
-from ..networks import PINN, ModifiedMLP, PointwiseNetwork, SeparableNetwork, along
+from ..networks import AbstractNetwork, ModifiedMLP, SeparableNetwork, along
 from ..recipe import Recipe
 from ..residuals import Loss, Model
 from ..separable import AbstractValues, Key
@@ -56,7 +56,7 @@ class PaperNetwork(eqx.Module):
     def features(self, i: int, x: Array) -> Array:
         """The factors of axis i: (points, components · rank)."""
         body, axis = self.bodies[i], self.network.axes[i]
-        act = {"tanh": jnp.tanh, "sin": jnp.sin}[self.network.body.activation]
+        act = self.network.body.activation
 
         def dense(h: Array, layer: tuple[Array, Array]) -> Array:
             return jnp.matmul(h, layer[0], precision=PRECISION) + layer[1]
@@ -72,7 +72,7 @@ class PaperNetwork(eqx.Module):
             for layer in body["hidden"]:
                 h = act(dense(h, layer))
         h = dense(h, body["out"])
-        if any(axis.walls):
+        if any(axis.zero_faces):
             h = h * jnp.repeat(
                 axis.envelope(x, 0)[0], h.shape[-1] // self.network.components, axis=-1
             )
@@ -82,16 +82,16 @@ class PaperNetwork(eqx.Module):
 class PaperSource(AbstractValues):
     """Derivatives one by one, by nested jvp through the whole network."""
 
-    def __init__(self, network: PaperNetwork | PointwiseNetwork, place: Place):
+    def __init__(self, network: PaperNetwork | AbstractNetwork, place: Place):
         self.network, self.axes, self.shape = network, place.axes, place.shape
         self.dtype = jax.tree.leaves(network)[0].dtype
-        if isinstance(network, PointwiseNetwork) and isinstance(place, Lattice):
+        if not isinstance(network, PaperNetwork) and isinstance(place, Lattice):
             place = flatten(place)
         self.coordinates = place.coordinates
 
     def _forward(self, coordinates: tuple[Array, ...]) -> Array:
         """Every component on the lattice, the axes' networks run one after the other; or at the points."""
-        if isinstance(self.network, PointwiseNetwork):
+        if not isinstance(self.network, PaperNetwork):
             nothing = (0,) * len(coordinates)
             return self.network.derivatives(coordinates, {nothing})[nothing]
         components = self.network.network.components
@@ -127,7 +127,7 @@ class PaperLoss(Loss):
     """The same loss from paper-style sources."""
 
     def sources(self, network: Any, places: Any) -> list[Any]:
-        separable = not isinstance(network, PointwiseNetwork)
+        separable = network.is_separable
         if separable and self.problem.lift is not None:
             raise InputError(
                 "bench: the paper's way has no values built in but zero: write hard=False for the others"
@@ -139,8 +139,8 @@ class PaperLoss(Loss):
         return [PaperSource(in_the_papers_way(network), place) for place in places]
 
 
-def in_the_papers_way(network: Any) -> PaperNetwork | PointwiseNetwork:
-    return PaperNetwork.split(network) if isinstance(network, SeparableNetwork) else network
+def in_the_papers_way(network: AbstractNetwork) -> PaperNetwork | AbstractNetwork:
+    return PaperNetwork.split(network.separable) if network.is_separable else network
 
 
 def seconds_per_step(run: Callable[[], int], seconds: float = 3.0, least: int = 3) -> float:
@@ -162,7 +162,7 @@ def ours(
 
     A launch is `steps` steps, or fewer where they are slow: enough to fill the time that is given a few times over.
     """
-    if isinstance(recipe.network, PINN):
+    if not recipe.network.is_separable:
         recipe = dataclasses.replace(
             recipe, steps=SLOW_ROUND
         )  # its steps are long: rounds of a few suffice
@@ -256,7 +256,7 @@ def compare(
         }
         if seeds > 1:
             rows["seeds"] = ours(problem, recipe, seeds, seconds=seconds)
-        few = SLOW_ROUND if isinstance(recipe.network, PINN) else 100
+        few = 100 if recipe.network.is_separable else SLOW_ROUND
         rows["paper_style"] = paper_style(problem, recipe, few, seconds)
         rows["faster"] = rows["paper_style"]["ms_per_step"] / rows["ours"]["ms_per_step"]
         rows["gradient_difference"] = disagreement(problem, recipe)

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ..domain import TIME, Lattice
-from ..networks import SeparableNetwork, SeparableSource, sources
-from ..separable import Key, Tucker, columns, join, shorten, sum_of_tuckers
+from ..separable import Key, Tucker, join, shorten, sum_of_tuckers
 from ..solution import Solution, has_core, tucker_columns
 from .describing import combinations
 
@@ -38,7 +37,7 @@ def factors(solution: Solution) -> dict[str, np.ndarray] | None:
     """
     windows = solution.windows
     network = solution.model.network
-    if not isinstance(network, SeparableNetwork):
+    if not network.is_separable:
         return None
     if has_core(network):
         return _with_cores(windows)
@@ -86,9 +85,8 @@ def _without_core(solution: Solution) -> dict[str, np.ndarray]:
 @eqx.filter_jit
 def _sampled(network: Any, place: Lattice, sums: tuple[Terms, ...]) -> list[list[Array]]:
     """By sum the columns of each axis. Compiled once for all windows."""
-    (source,) = sources(network, [place], [{key for terms in sums for key, _ in terms}])
-    assert isinstance(source, SeparableSource)
-    return [columns(source.parts(dict(terms))) for terms in sums]
+    (source,) = network.sources([place], [{key for terms in sums for key, _ in terms}])
+    return [source.factors(dict(terms)) for terms in sums]
 
 
 def _with_cores(windows: Sequence[Solution]) -> dict[str, np.ndarray]:

@@ -31,7 +31,7 @@ from .identity import changed, check_same
 from .lock import Lock
 from .states import NAMES, Saver, State, States
 
-FORMAT = 2  # of the folder: another number, another version of separax
+FORMAT = 3  # of the folder: another number, another version of separax
 SETTINGS, ENVIRONMENT, SOLUTION, RECORD = (
     "settings.json",
     "environment.json",

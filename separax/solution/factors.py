@@ -18,9 +18,9 @@ from .solution import Solution
 
 def has_core(network: Any) -> bool:
     """Whether a network is best written with its core. What is built in is a sum of products, whose columns join every axis."""
-    if not isinstance(network, SeparableNetwork) or not network.merge.core:
+    if not network.is_separable or not network.separable.merge.has_core:
         return False
-    more = 0 if network.lift is None else network.lift.rank
+    more = 0 if network.known_part is None else network.known_part.rank
     return math.prod(rank + more for rank in network.merge.ranks) <= MOST_CORE
 
 
@@ -51,6 +51,6 @@ def tucker_columns(window: Solution, coordinates: Sequence[np.ndarray], order: i
 
 @eqx.filter_jit
 def _columns(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -> Any:
-    return network.unmerged(
-        coordinates, order
-    ), None if network.lift is None else network.lift.jets(coordinates, order)
+    known = network.known_part
+    own = network.columns(coordinates, order)
+    return own, None if known is None else known.factors(coordinates, order)

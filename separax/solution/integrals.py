@@ -13,8 +13,7 @@ from jaxtyping import Array
 from ..core import add_up, check_fits, in_callers_precision, precision_for
 from ..domain import TIME, Lattice, Shape, quadrature
 from ..equations import Field, Problem, values_of
-from ..networks import SeparableSource
-from ..separable import AbstractValues, Separable, columns
+from ..separable import AbstractValues, Separable
 from .evaluation import Piece, Values, by_piece, evaluate, source_and_expressions
 from .operators import AbstractOperator
 
@@ -80,9 +79,9 @@ def _integral(
     shape: Shape | None,
 ) -> Array:
     formal = isinstance(expression, Field) and expression.linear and expression.is_formal
-    if isinstance(source, SeparableSource) and formal and shape is None:
-        factors = (c[None] for c in columns(source.parts(expression.terms)))
-        rest = Separable(lattice.axes, factors, weights).integral(*gone)
+    factors = source.factors(expression.terms) if formal and shape is None else None
+    if factors is not None:
+        rest = Separable(lattice.axes, (f[None] for f in factors), weights).integral(*gone)
         return rest.values() if isinstance(rest, Separable) else rest
     check_fits("the lattice of this integral", math.prod(lattice.shape) * 8, "use fewer points=")
     values = values_of(expression, source.shape, "of")
@@ -121,9 +120,9 @@ def _squares(piece: Piece, problem: Problem, operator: AbstractOperator, points:
     out = {}
     for name, expression in found.items():
         formal = isinstance(expression, Field) and expression.linear and expression.is_formal
-        if isinstance(source, SeparableSource) and formal and problem.shape is None:
-            factors = (c[None] for c in columns(source.parts(expression.terms)))
-            out[name] = Separable(rule.axes, factors, weights).norm() ** 2
+        factors = source.factors(expression.terms) if formal and problem.shape is None else None
+        if factors is not None:
+            out[name] = Separable(rule.axes, (f[None] for f in factors), weights).norm() ** 2
         else:
             values = jnp.nan_to_num(evaluate(piece, operator, problem.whole, rule)[name])
             out[name] = rule.mean(values**2) * problem.box.volume

@@ -394,7 +394,7 @@ class Solution(eqx.Module):
 
         def compute(piece: Piece, place: Lattice) -> Any:
             network: Any = piece.model.network
-            jets = network.jets(piece.own_time(place).coordinates, order)
+            jets = network.factors(piece.own_time(place).coordinates, order)
             return {
                 name: Separable(axes, [jet[i] for jet in jets], ordered.weights)
                 for i, name in enumerate(self.problem.fields)

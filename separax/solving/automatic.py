@@ -21,7 +21,6 @@ from jaxtyping import Array
 from ..core import data_to_part, part_to_data, say
 from ..domain import TIME
 from ..equations import CLEARLY, Problem, given_values, is_linear
-from ..networks import SeparableNetwork
 from ..recipe import EarlyFirst
 from ..residuals import Loss, block_sizes
 from ..runs import Run, to_data
@@ -226,8 +225,7 @@ def _worth_a_look(found: Solution) -> bool:
 
 
 def _level(found: Solution, estimate: Estimate) -> Level:
-    network = found.model.network
-    assert isinstance(network, SeparableNetwork)
+    network = found.model.network.separable
     return Level(
         {a: axis.inputs for a, axis in zip(found.problem.box.axes, network.axes)},
         max(network.merge.ranks),

@@ -28,7 +28,7 @@ import scipy.linalg
 
 from ..domain import GaussLegendre, Lattice, Points
 from ..equations import Problem, gauge_freedom
-from ..networks import SPINN, SeparableNetwork, highest, slow_to_fast
+from ..networks import SPINN, highest, slow_to_fast
 from ..recipe import Recipe, Solve
 from ..residuals import Loss, Model, linearised, roots
 from ..separable import Key
@@ -86,17 +86,22 @@ def estimated(found: Solution) -> Estimate:
     scattered: list[bool] = []
 
     def evaluated(model: Model) -> Any:
-        network, basis = model.network, Model.build(problem, recipe, first).network
-        assert isinstance(network, SeparableNetwork)
-        assert isinstance(basis, SeparableNetwork)
+        network = model.network.separable
+        basis = Model.build(problem, recipe, first).network.separable
         parts = linearised(loss, model, places, {})
         scattered[:] = [isinstance(part.place, Points) for part in parts]
         each = [
-            (part.left, part.slopes, part.unknowns, basis.features(part.place.coordinates, order))
+            (
+                part.residual,
+                part.derivatives,
+                part.by_unknown,
+                basis.features(part.place.coordinates, order),
+            )
             for part in parts
         ]
         features = network.features(inside.coordinates, 0)
-        built_in = 0.0 if network.lift is None else network.lift.on_lattice(inside.coordinates)
+        known = network.known_part
+        built_in = 0.0 if known is None else known.on_lattice(inside.coordinates)
         fields = [
             built_in + values(network, features, c)
             for c in (network.coefficients, *cut_short(network))
@@ -246,8 +251,7 @@ def _missed(
 
 
 def _functions(found: Solution) -> dict[str, int]:
-    network = found.model.network
-    assert isinstance(network, SeparableNetwork)
+    network = found.model.network.separable
     return {a: axis.inputs for a, axis in zip(found.problem.box.axes, network.axes)}
 
 

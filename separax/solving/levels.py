@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from ..domain import GaussLegendre
 from ..equations import Problem
-from ..networks import SPINN, SeparableNetwork, function_degrees
+from ..networks import SPINN, SeparableNetwork
 from ..recipe import Recipe, Solve
 from ..residuals import Model
 from ..separable import multiply_core
@@ -93,7 +93,7 @@ def values(network: SeparableNetwork, features: Any, coefficients: Any) -> Array
     cores = [None] * network.components if network.core is None else network.core
     return jnp.stack(
         [
-            network.merge.on_lattice([f[c] for f in factors], cores[c])
+            network.merge.contraction.on_lattice([f[c] for f in factors], cores[c])
             for c in range(network.components)
         ]
     )
@@ -119,14 +119,13 @@ def constants(problem: Problem, recipe: Recipe, values: Sequence[float]) -> Arra
 
     def parameters() -> Array:
         model = Model.build(problem, recipe, jax.random.key(0))
-        assert isinstance(model.network, SeparableNetwork)
+        network = model.network.separable
         (own,) = (
-            jnp.zeros_like(c).at[:, 0, 0].set(jnp.asarray(values))
-            for c in model.network.coefficients
+            jnp.zeros_like(c).at[:, 0, 0].set(jnp.asarray(values)) for c in network.coefficients
         )
         return ravel_pytree(
             eqx.filter(
-                Model(model.network.with_coefficients([own], None), model.unknowns), eqx.is_array
+                Model(network.with_coefficients([own], None), model.unknowns), eqx.is_array
             )
         )[0]
 
@@ -138,26 +137,18 @@ def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
     """Parameters of another network that is this one, as far as its functions and ranks go, and but for small new products."""
 
     def parameters(coefficients: Any, core: Any, unknowns: Any) -> Array:
-        network = Model.build(problem, recipe, jax.random.key(0)).network
-        assert isinstance(network, SeparableNetwork)
+        network = Model.build(problem, recipe, jax.random.key(0)).network.separable
         return ravel_pytree(
             eqx.filter(Model(network.with_coefficients(coefficients, core), unknowns), eqx.is_array)
         )[0]
 
     def coefficients(key: Array) -> Any:
-        network = Model.build(problem, recipe, key).network
-        assert isinstance(network, SeparableNetwork)
-        return network.coefficients
+        return Model.build(problem, recipe, key).network.separable.coefficients
 
     with jax.enable_x64(True):
         # as few programs as can be: nearly all the time here is compiling
         random = [np.asarray(c) for c in jax.jit(coefficients)(jax.random.key(seed))]
-        old, fresh = (
-            model.network,
-            jax.eval_shape(lambda: Model.build(problem, recipe, jax.random.key(0))).network,
-        )
-        assert isinstance(old, SeparableNetwork)
-        assert isinstance(fresh, SeparableNetwork)
+        old, fresh = model.network.separable, Model.shapes(problem, recipe).network.separable
         was = [np.asarray(c) for c in jax.jit(lambda n: n.coefficients)(old)]
         if fresh.core is None:
             made, core = _more_products(old, fresh, was, random), None
@@ -208,7 +199,7 @@ def _wider(
 
 def _same(had: Any, has: Any) -> tuple[np.ndarray, np.ndarray]:
     """The places of the functions that two axes share."""
-    degrees = [function_degrees(axis.inputs, axis.frequencies > 0) for axis in (had, has)]
+    degrees = [axis.encoding.degrees for axis in (had, has)]
     shared = min(each.max() for each in degrees)
     first, second = (np.flatnonzero(each <= shared) for each in degrees)
     return first, second

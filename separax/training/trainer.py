@@ -37,7 +37,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ..core import Options, options_for_few_runs, options_for_training, with_types_of
 from ..domain import Uniform
 from ..equations import ExtraInputs
-from ..networks import matrices
 from ..residuals import Loss, Model, Objective
 
 ROUND = 100  # steps of a stage from which it has looks of several
@@ -173,7 +172,7 @@ class Trainer:
         model, unravel = ravel_pytree(arrays)
         self._whole = (
             lambda params: eqx.combine(unravel(params), static),
-            ravel_pytree(matrices(arrays))[1],
+            ravel_pytree(arrays.layers())[1],
         )
         return model
 
@@ -361,8 +360,8 @@ class Trainer:
     def _options(self) -> Options:
         if self.round == self.optimiser.round == 1:  # a few long steps
             return options_for_few_runs()
-        model = jax.eval_shape(lambda key: self.model(self._build(key)), jax.random.key(0))
-        return options_for_training(model.network.body.out.weight.shape[-1])
+        model = Model.shapes(self.loss.problem, self.loss.recipe)
+        return options_for_training(model.network.outputs)
 
 
 @dataclass(frozen=True)

@@ -32,27 +32,24 @@ def summed(merge, factors, core, at):
 
 
 @given(
-    kind=st.sampled_from(merges.KINDS),
+    kind=st.sampled_from(sorted(merges.FORMATS)),
     sizes=st.lists(st.integers(1, 3), min_size=1, max_size=4),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=15, deadline=None)
 def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes, seed):
-    axes = len(sizes)
-    merge = {
-        "cp": lambda: merges.sum_of_products(axes, sizes[0]),
-        "tucker": lambda: merges.tucker_format(sizes),
-        "train": lambda: merges.train_format(axes, sizes[1:]),
-    }[kind]()
+    axes, names = len(sizes), "txyz"[: len(sizes)]
+    ranks = {"cp": sizes[0], "tucker": dict(zip(names, sizes)), "train": sizes[1:]}
+    merge = merges.FORMATS[kind](names, ranks[kind])
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
         factors = [jnp.asarray(rng.normal(size=(n, r))) for n, r in zip((2, 3, 2, 4), merge.ranks)]
         core = jnp.asarray(rng.normal(size=merge.core_shape)) if merge.core else None
         values = np.asarray(merge.on_lattice(factors, core))
-        plain = merge.columns([f[None] for f in factors], None if core is None else core[None])
+        plain = merge.columns(factors, core)
         assert all(f.shape[-1] == merge.rank for f in plain)
         assert np.allclose(
-            merges.sum_of_products(axes, merge.rank).on_lattice([f[0] for f in plain], None), values
+            merges.sum_of_products(names, merge.rank).on_lattice(plain, None), values
         )
         at = tuple(rng.integers(len(f)) for f in factors)
         assert values[at] == pytest.approx(
@@ -62,9 +59,9 @@ def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes,
         assert np.allclose(merge.at_points(rows, core), [values[at], values[(0,) * axes]])
         for i, factor in enumerate(factors):
             own = factor.reshape([-1 if k == i else 1 for k in range(axes)] + [merge.ranks[i]])
-            assert np.allclose(jnp.sum(merge.others(i, factors, core) * own, -1), values)
+            assert np.allclose(jnp.sum(merge.environment(i, factors, core) * own, -1), values)
             assert np.allclose(
-                jnp.sum(merge.others_at_points(i, rows, core) * rows[i], -1),
+                jnp.sum(merge.environment_at_points(i, rows, core) * rows[i], -1),
                 [values[at], values[(0,) * axes]],
             )
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from ...domain import TIME
 from ...equations import Field, Formula, example, formula_of
-from ...networks import SeparableNetwork
 from ...separable import Key
 from ...solution import Derivatives, has_core
 from .series import NODES, Kept, Output, jets_at, plain, with_cores
@@ -50,7 +49,7 @@ def linear_outputs(solution: Solution) -> dict[str, Output]:
 
 
 def is_separable(solution: Solution) -> bool:
-    return isinstance(solution.windows[0].model.network, SeparableNetwork)
+    return solution.windows[0].model.network.is_separable
 
 
 def payload(solution: Solution) -> dict[str, Any] | None:

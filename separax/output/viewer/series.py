@@ -100,7 +100,7 @@ def jets_at(window: Solution, coordinates: Sequence[np.ndarray], order: int) -> 
 
 @eqx.filter_jit
 def _jets(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -> Any:
-    return network.jets(coordinates, order)
+    return network.factors(coordinates, order)
 
 
 def series(window: Solution, needed: Sequence[Array]) -> dict[Array, np.ndarray]:

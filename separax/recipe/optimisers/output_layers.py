@@ -11,7 +11,6 @@ from jaxtyping import Array
 
 from ...core import InputError, check_fits, listed, whole
 from ...equations import Problem
-from ...networks import SPINN
 from .base import Objective, Parameters
 from .damping import (
     FIRST,
@@ -73,11 +72,7 @@ class Solve(AbstractDamped):
 
     def check(self, recipe: Recipe, problem: Problem | None) -> None:
         network = recipe.network
-        if not isinstance(network, SPINN):
-            raise InputError(
-                f"optimiser: Solve needs a separable network, got {network!r}:"
-                " write network=sx.SPINN(…)"
-            )
+        network.check_output_layers("optimiser: Solve")
         super().check(recipe, problem)
         if problem is None:
             return
