@@ -8,7 +8,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
@@ -113,8 +113,9 @@ class AbstractArchitecture(eqx.Module):
         """Whether its networks are sums of products of functions of single coordinates."""
 
     @abc.abstractmethod
-    def check_output_layers(self, who: str) -> None:
-        """Refuses a network without output layers that can be solved for."""
+    def solvable(self, who: str) -> SPINN:
+        """The network itself, where it has output layers that can be solved for; refused where it
+        has none."""
 
     def build(
         self,
@@ -261,7 +262,7 @@ class SPINN(AbstractArchitecture):
     def is_separable(self) -> bool:
         return True
 
-    def check_output_layers(self, who: str) -> None:
+    def solvable(self, who: str) -> SPINN:
         if self.depth and self.body not in BODIES.values():
             raise InputError(
                 f"{who} needs a body with a linear output layer, got body={shown(self.body)}: write"
@@ -272,6 +273,7 @@ class SPINN(AbstractArchitecture):
                 f"{who} needs merge='cp', 'tucker' or 'train', got merge={shown(self.merge)}: use"
                 " one of these, or another optimiser"
             )
+        return self
 
     def _number(self, axis: str | None) -> int:
         """The number of polynomials along an axis."""
@@ -342,7 +344,7 @@ class SPINN(AbstractArchitecture):
         if shape := merge.core_shape:
             core = jax.random.normal(jax.random.fold_in(key, 1), (components, *shape), dtype)
             core = core / math.sqrt(math.prod(shape))
-        network = SeparableNetwork(body, axes, components, merge, core, known_part)
+        network = SeparableNetwork(body, axes, components, known_part, merge, core)
         solvable = self.depth == 0 and self.merge is tucker_format
         return network.with_first_functions() if solvable else network
 
@@ -363,7 +365,7 @@ class PINN(AbstractArchitecture):
     def is_separable(self) -> bool:
         return False
 
-    def check_output_layers(self, who: str) -> None:
+    def solvable(self, who: str) -> NoReturn:
         raise InputError(
             f"{who} needs a separable network, got {self!r}: write network=sx.SPINN(…)"
         )

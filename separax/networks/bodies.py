@@ -1,5 +1,7 @@
 """Bodies: what is between the encoded coordinates and the outputs of a network."""
 
+from __future__ import annotations
+
 import abc
 import contextlib
 import math
@@ -66,8 +68,13 @@ class AbstractLayers(AbstractBody):
     """A body that ends with a linear layer: its outputs are combinations of features, which
     `sx.Solve` can solve for. The weights of all axes of a separable network are stacked."""
 
-    out: eqx.AbstractVar[Layer]
-    activation: eqx.AbstractVar[AbstractActivation]
+    if TYPE_CHECKING:  # no fields here: they would be the first of every body
+
+        @property
+        def out(self) -> Layer: ...
+
+        @property
+        def activation(self) -> AbstractActivation: ...
 
     @abc.abstractmethod
     def features(self, x: DirectionalTaylor) -> DirectionalTaylor:
@@ -127,7 +134,7 @@ BODIES = {"modified": ModifiedMLP, "mlp": MLP}
 
 
 def build_layers(
-    architecture: "AbstractArchitecture",
+    architecture: AbstractArchitecture,
     key: PRNGKeyArray,
     batch: tuple[int, ...],
     inputs: Sequence[int],
@@ -237,7 +244,7 @@ class OwnBody(AbstractBody):
     @classmethod
     def build(
         cls, make: Make, key: PRNGKeyArray, axes: int | None, inputs: int, outputs: int, dtype: Any
-    ) -> "OwnBody":
+    ) -> OwnBody:
         """Modules with weights.
 
         Arguments:

@@ -80,8 +80,14 @@ class Coordinate(AbstractBasis):
     """The coordinate itself, scaled to [-1, 1] or raw."""
 
     scaled: bool = True
-    size = 1
-    is_plain = True
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @property
+    def is_plain(self) -> bool:
+        return True
 
     def taylor(self, x: Positions, lower: float, upper: float, order: int) -> Taylor:
         unit, slope = _unit(x, lower, upper) if self.scaled else (x, 1.0)

@@ -1,5 +1,7 @@
 """What networks have in common."""
 
+from __future__ import annotations
+
 import abc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -27,10 +29,10 @@ class AbstractNetwork(eqx.Module):
         known_part: what it is added to; not trained.
     """
 
-    body: eqx.AbstractVar[AbstractBody]
-    axes: eqx.AbstractVar[tuple[Axis, ...]]
-    components: eqx.AbstractVar[int]
-    known_part: eqx.AbstractVar[KnownPart | None]
+    body: AbstractBody
+    axes: tuple[Axis, ...]
+    components: int = eqx.field(static=True)
+    known_part: KnownPart | None = eqx.field(static=True)
 
     @property
     @abc.abstractmethod
@@ -39,7 +41,7 @@ class AbstractNetwork(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def separable(self) -> "SeparableNetwork":
+    def separable(self) -> SeparableNetwork:
         """The network itself, where it is separable; refused where it is not."""
 
     @property

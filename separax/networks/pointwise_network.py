@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple, NoReturn
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -15,9 +14,8 @@ from jaxtyping import Array, Float
 from ..core import InputError, add_up, default_device
 from ..domain import Lattice, Place, flatten
 from ..separable import AbstractValues, Key
-from .bodies import AbstractBody
 from .encodings import Axis
-from .known_part import Coordinates, KnownPart
+from .known_part import Coordinates
 from .network import AbstractNetwork
 from .taylor import DirectionalTaylor, Layout, Rows, Taylor, derivatives
 
@@ -36,11 +34,6 @@ Derivatives = Mapping[Orders | SumOfDerivatives, Float[Array, "points components
 
 class PointwiseNetwork(AbstractNetwork):
     """A `PINN` with weights."""
-
-    body: AbstractBody
-    axes: tuple[Axis, ...]
-    components: int = eqx.field(static=True)
-    known_part: KnownPart | None = eqx.field(static=True, default=None)
 
     @property
     def is_separable(self) -> bool:

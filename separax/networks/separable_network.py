@@ -25,9 +25,8 @@ from ..separable import (
     merge,
     merge_at_points,
 )
-from .bodies import AbstractBody, AbstractLayers
-from .encodings import Axis
-from .known_part import Coordinates, KnownPart
+from .bodies import AbstractLayers
+from .known_part import Coordinates
 from .network import AbstractNetwork, highest
 from .taylor import DirectionalTaylor, derivatives, multiply
 
@@ -60,12 +59,8 @@ class SeparableNetwork(AbstractNetwork):
         core: per component what `merge` joins them with, if anything.
     """
 
-    body: AbstractBody
-    axes: tuple[Axis, ...]
-    components: int = eqx.field(static=True)
     merge: AbstractFormat = eqx.field(static=True)
     core: Float[Array, "components ..."] | None
-    known_part: KnownPart | None = eqx.field(static=True, default=None)
 
     @property
     def is_separable(self) -> bool:
@@ -118,12 +113,13 @@ class SeparableNetwork(AbstractNetwork):
     # --- the output layers -----------------------------------------------------------------------
 
     @property
-    def _layers(self) -> AbstractLayers:
+    def layers(self) -> AbstractLayers:
+        """The body, where it is one of layers; refused where it is not."""
         if isinstance(self.body, AbstractLayers):
             return self.body
         raise InputError(
-            "the body of this network has no linear output layer to solve for: write"
-            " body='modified' or body='mlp', or train it with another optimiser than sx.Solve"
+            "body: this needs a linear output layer, and the body of this network has none: write"
+            " body='modified' or body='mlp'"
         )
 
     def features(
@@ -133,8 +129,8 @@ class SeparableNetwork(AbstractNetwork):
         After hidden layers the last one belongs to the bias; polynomials have a constant already.
         Components differ where their zero faces do."""
         full = filled(coordinates)
-        inner = self._layers.features(self._encoded(full, order)).array
-        if neural := self._layers.has_hidden_layers:
+        inner = self.layers.features(self._encoded(full, order)).array
+        if neural := self.layers.has_hidden_layers:
             one = jnp.zeros((*inner.shape[:-1], 1), inner.dtype).at[:, 0].set(1.0)
             inner = jnp.concatenate([inner, one], -1)
         found = []
@@ -148,10 +144,10 @@ class SeparableNetwork(AbstractNetwork):
     @property
     def coefficients(self) -> tuple[Float[Array, "components features columns"], ...]:
         """Of the features, per axis: the weights and the bias of the output layer."""
-        out, found = self._layers.out, []
+        out, found = self.layers.out, []
         for i, (axis, rank) in enumerate(zip(self.axes, self.merge.ranks)):
             own = out.weight[i, : axis.inputs]
-            if self._layers.has_hidden_layers:
+            if self.layers.has_hidden_layers:
                 own = jnp.concatenate([out.weight[i], out.bias[i][None]])
             found.append(jnp.moveaxis(own.reshape(len(own), self.components, -1)[..., :rank], 1, 0))
         return tuple(found)
@@ -162,7 +158,7 @@ class SeparableNetwork(AbstractNetwork):
         core: Array | None = None,
     ) -> SeparableNetwork:
         """The same with other output layers, and another core if one is given."""
-        neural, out = self._layers.has_hidden_layers, self._layers.out
+        neural, out = self.layers.has_hidden_layers, self.layers.out
         most, widest = out.weight.shape[1], out.weight.shape[2] // self.components
         weights, biases = [], []
         for own, bias in zip(coefficients, out.bias):

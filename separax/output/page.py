@@ -296,7 +296,7 @@ def factor_section(solution: Solution, field: str) -> str:
     terms = " + ".join(f"{escape(number(s))} Π f<sub>{j + 1}</sub>" for j, s in enumerate(sizes))
     key = legend([(j, f"product {j + 1}, size {number(s)}") for j, s in enumerate(sizes)])
     note = (
-        f"{escape(field)} is a sum of {network.rank} products of one-dimensional functions{first}. The {len(sizes)} largest, each function scaled"
+        f"{escape(field)} is a sum of {network.separable.rank} products of one-dimensional functions{first}. The {len(sizes)} largest, each function scaled"
         f" to at most one: {escape(field)} = {terms} + …"
     )
     return f'<h2>Factors</h2><p class="note">{note}</p><div class="charts small">{"".join(out)}</div>{key}'

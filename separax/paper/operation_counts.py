@@ -101,7 +101,7 @@ def by_formula(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[s
             f"network: the paper's table counts the plain MLP, got body={network.settings['body']!r}: write body='mlp'"
         )
     width, squares = network.width, network.depth  # one hidden layer more than the depth says
-    if network.is_separable:
+    if isinstance(network, SPINN):
         forward = (
             points * axes * (width + squares * width**2 + width)
             + (axes - 1) * network.rank * points**axes
@@ -139,7 +139,7 @@ def one_pass(network: SPINN | PINN, axes: int = 3, points: int = 64) -> dict[str
     derivatives is the same at all points. Activations themselves are not counted.
     """
     axes, points = _checked(network, axes, points)
-    if not network.is_separable:
+    if isinstance(network, PINN):
         wide = network.width * (3 if network.body is ModifiedMLP else 1)
         slopes = axes * Count((axes - 1) * wide, axes * wide)  # of the first layer, once
         return {

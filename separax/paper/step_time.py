@@ -21,7 +21,7 @@ from jaxtyping import Array
 from ..core import PRECISION, InputError
 from ..domain import Lattice, Place, flatten
 from ..equations import Problem
-from ..networks import AbstractNetwork, ModifiedMLP, SeparableNetwork, along
+from ..networks import ModifiedMLP, PointwiseNetwork, SeparableNetwork, along
 from ..recipe import Recipe
 from ..residuals import Loss, Model
 from ..separable import AbstractValues, Key
@@ -41,7 +41,7 @@ class PaperNetwork(eqx.Module):
     def split(cls, network: SeparableNetwork) -> PaperNetwork:
         bodies = []
         for i in range(len(network.axes)):
-            body = jax.tree.map(lambda leaf, i=i: leaf[i], network.body)
+            body = jax.tree.map(lambda leaf, i=i: leaf[i], network.layers)
             layers = {
                 "hidden": [(la.weight, la.bias) for la in body.hidden],
                 "out": (body.out.weight, body.out.bias),
@@ -56,7 +56,7 @@ class PaperNetwork(eqx.Module):
     def features(self, i: int, x: Array) -> Array:
         """The factors of axis i: (points, components · rank)."""
         body, axis = self.bodies[i], self.network.axes[i]
-        act = self.network.body.activation
+        act = self.network.layers.activation
 
         def dense(h: Array, layer: tuple[Array, Array]) -> Array:
             return jnp.matmul(h, layer[0], precision=PRECISION) + layer[1]
@@ -82,7 +82,7 @@ class PaperNetwork(eqx.Module):
 class PaperSource(AbstractValues):
     """Derivatives one by one, by nested jvp through the whole network."""
 
-    def __init__(self, network: PaperNetwork | AbstractNetwork, place: Place):
+    def __init__(self, network: PaperNetwork | PointwiseNetwork, place: Place):
         self.network, self.axes, self.shape = network, place.axes, place.shape
         self.dtype = jax.tree.leaves(network)[0].dtype
         if not isinstance(network, PaperNetwork) and isinstance(place, Lattice):
@@ -139,7 +139,7 @@ class PaperLoss(Loss):
         return [PaperSource(in_the_papers_way(network), place) for place in places]
 
 
-def in_the_papers_way(network: AbstractNetwork) -> PaperNetwork | AbstractNetwork:
+def in_the_papers_way(network: Any) -> PaperNetwork | PointwiseNetwork:
     return PaperNetwork.split(network.separable) if network.is_separable else network
 
 

@@ -133,7 +133,8 @@ def residual_factors(loss: Loss, name: str, expression: Any, at: AtPlace) -> lis
     # what a lattice would cost: a merge of every derivative that is multiplied, and one of the
     # linear part
     used = {key for pair in polynomial.pairs for key in pair}
-    linear = (polynomial.terms or varying) and source.factors(polynomial.terms, varying)
+    is_linear = bool(polynomial.terms or varying)
+    linear = source.factors(polynomial.terms, varying) if is_linear else None
     width = linear[0].shape[1] if linear else 0
     inner = width + sum(ranks[component] for component, _ in used)
     number = width + len(products) + sum(block.size(ranks) for block in pairs)

@@ -9,6 +9,8 @@ follows. Any format is a plain sum of products ("cp") of other columns, exactly,
 algebra of `Separable` serves it.
 """
 
+from __future__ import annotations
+
 import abc
 import functools
 import itertools
@@ -35,12 +37,12 @@ class AbstractFormat(eqx.Module):
 
     `sx.SPINN(merge=MyFormat)` calls `MyFormat(axes, rank)`, the names of the axes and the rank that
     SPINN was given. Fields are settings that can be hashed.
-
-    Attributes:
-        ranks: the number of columns of each axis.
     """
 
-    ranks: eqx.AbstractVar[tuple[int, ...]]
+    @property
+    @abc.abstractmethod
+    def ranks(self) -> tuple[int, ...]:
+        """The number of columns of each axis."""
 
     @property
     def core_shape(self) -> tuple[int, ...] | None:
@@ -76,7 +78,7 @@ class AbstractFormat(eqx.Module):
         return False
 
     @property
-    def contraction(self) -> "Contraction":
+    def contraction(self) -> Contraction:
         """The format itself, where it is one of ours; refused where it is not."""
         raise InputError(
             f"merge: {type(self).__name__} cannot be solved for by sx.Solve: write merge='cp',"
@@ -115,7 +117,7 @@ class Contraction(AbstractFormat):
         return math.prod(self.size(self._summed))
 
     @property
-    def contraction(self) -> "Contraction":
+    def contraction(self) -> Contraction:
         return self
 
     @property
@@ -209,20 +211,22 @@ def sum_of_products(axes: Sequence[str], rank: Rank) -> Contraction:
 
 def tucker_format(axes: Sequence[str], rank: Rank) -> Contraction:
     """Columns of every axis, `rank` or rank[axis] of them, and a core that joins them."""
-    if isinstance(rank, Mapping):
-        for axis in axes:
-            if axis not in rank:
-                raise InputError(
-                    f"SPINN: rank has no number for the axis {axis}: write one for each of"
-                    f" {', '.join(axes)}"
-                )
+    assert not isinstance(rank, tuple)
+    ranks = dict.fromkeys(axes, rank) if isinstance(rank, int) else rank
+    for axis in axes:
+        if axis not in ranks:
+            raise InputError(
+                f"SPINN: rank has no number for the axis {axis}: write one for each of"
+                f" {', '.join(axes)}"
+            )
     indices = INDICES[: len(axes)]
-    ranks = [rank[axis] if isinstance(rank, Mapping) else rank for axis in axes]
-    return Contraction(tuple(indices), indices, tuple(zip(indices, ranks)))
+    sizes = tuple((index, ranks[axis]) for index, axis in zip(indices, axes))
+    return Contraction(tuple(indices), indices, sizes)
 
 
 def train_format(axes: Sequence[str], rank: Rank) -> Contraction:
     """`rank` between neighbours, or a number for each of these, one fewer than there are axes."""
+    assert not isinstance(rank, Mapping)
     number = len(axes)
     bonds = (rank,) * (number - 1) if isinstance(rank, int) else tuple(rank)
     if len(bonds) != number - 1:

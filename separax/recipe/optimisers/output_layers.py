@@ -71,8 +71,7 @@ class Solve(AbstractDamped):
         object.__setattr__(self, "iterations", whole("Solve: iterations", self.iterations))
 
     def check(self, recipe: Recipe, problem: Problem | None) -> None:
-        network = recipe.network
-        network.check_output_layers("optimiser: Solve")
+        network = recipe.network.solvable("optimiser: Solve")
         super().check(recipe, problem)
         if problem is None:
             return
