@@ -20,7 +20,14 @@ from .equations import (
     grad,
     laplacian,
 )
-from .networks import PINN, SPINN
+from .networks import (
+    PINN,
+    SPINN,
+    AbstractActivation,
+    AbstractBody,
+    AbstractEncoding,
+    AbstractNetwork,
+)
 from .recipe import (
     BFGS,
     LBFGS,
@@ -39,19 +46,20 @@ from .recipe import (
     Solve,
 )
 from .runs import load
-from .separable import Separable
+from .separable import AbstractFormat, Separable
 from .solution import Ensemble, Solution
 from .solving import solve
 from .training import AbstractHook, TensorBoard
 
 __version__ = "0.1.0"
 __all__ = [
-    "BFGS", "LBFGS", "PINN", "SOAP", "SPINN", "AbstractCondition", "AbstractGradientOptimiser",
-    "AbstractHook", "AbstractMinimiser", "AbstractOptimiser", "AbstractSampler",
-    "AbstractWeighting", "Adam", "Box", "Causal", "Condition", "Constant", "Data",
-    "DerivativeError", "Dirichlet", "Diverged", "EarlyFirst", "Ensemble", "Field", "GaussLegendre",
-    "GaussNewton", "Grid", "Initial", "InputError", "Lattice", "Neumann", "Optax", "Part",
-    "Periodic", "Points", "Problem", "Recipe", "Robin", "Separable", "Solution", "Solve",
-    "TensorBoard", "Term", "Uniform", "curl", "div", "grad", "laplacian", "load", "quadrature",
-    "solve",
+    "BFGS", "LBFGS", "PINN", "SOAP", "SPINN", "AbstractActivation", "AbstractBody",
+    "AbstractCondition", "AbstractEncoding", "AbstractFormat", "AbstractGradientOptimiser",
+    "AbstractHook", "AbstractMinimiser", "AbstractNetwork", "AbstractOptimiser",
+    "AbstractSampler", "AbstractWeighting", "Adam", "Box", "Causal", "Condition", "Constant",
+    "Data", "DerivativeError", "Dirichlet", "Diverged", "EarlyFirst", "Ensemble", "Field",
+    "GaussLegendre", "GaussNewton", "Grid", "Initial", "InputError", "Lattice", "Neumann",
+    "Optax", "Part", "Periodic", "Points", "Problem", "Recipe", "Robin", "Separable",
+    "Solution", "Solve", "TensorBoard", "Term", "Uniform", "curl", "div", "grad", "laplacian",
+    "load", "quadrature", "solve",
 ]  # fmt: skip

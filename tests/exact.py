@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from separax.networks.values import is_thin
+from separax.networks import is_thin
 from separax.residuals.loss import Loss
 from separax.separable import AbstractValues
 

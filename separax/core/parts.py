@@ -226,7 +226,7 @@ def _part(data: Mapping[str, Any]) -> Any:
     for field in dataclasses.fields(kind):
         if field.name in given:
             value = _value(given.pop(field.name))
-            if type(value) in (str, int, float) and value == field.default:
+            if type(value) is type(field.default) and value == field.default:
                 value = field.default  # the very same: Equinox prints what is another object
         elif field.default is not dataclasses.MISSING:
             value = field.default

@@ -19,8 +19,7 @@ from jaxtyping import Array
 
 from ..core import InputError, add_up, listed, shown
 from ..domain import TIME, Lattice, Place, Points
-from ..networks import SeparableSource
-from ..separable import Key, Square, separate
+from ..separable import AbstractValues, Key, Square, separate
 from .field import Field
 from .inputs import AtPlace
 from .tracing import values_of
@@ -232,7 +231,6 @@ class ValueTerm(AbstractTerm):
 
     def squares(self, at: AtPlace) -> list[Square] | None:
         source, place = at.source, at.place
-        assert isinstance(source, SeparableSource)
         assert isinstance(place, Lattice)
         field = self.operator(at.fields, at.coordinates, at.unknowns)
         if self.where is not None or not isinstance(field, Field):
@@ -315,7 +313,6 @@ class JumpTerm(AbstractTerm):
 
     def squares(self, at: AtPlace) -> list[Square] | None:
         assert self.axis is not None  # only faces lie opposite each other
-        assert isinstance(at.source, SeparableSource)
         assert isinstance(at.place, Lattice)
         axis = at.place.axes.index(self.axis)
         weights = [None if i == axis else w for i, w in enumerate(at.place.weights)]
@@ -328,20 +325,21 @@ class JumpTerm(AbstractTerm):
         return found
 
 
-def linear_factors(source: SeparableSource, field: Field) -> list[Array] | None:
+def linear_factors(source: AbstractValues, field: Field) -> list[Array] | None:
     """The factors of a field that is a plain combination of derivatives.
 
     Arguments:
-        source: the values of a separable network.
+        source: where the values of the field come from.
         field: the field.
 
     Returns:
-        Per axis an array (points, columns); None where the field is something else.
+        Per axis an array (points, columns); None where the field is something else, or no sum of
+        products.
     """
     polynomial = field.polynomial
     if polynomial is None or polynomial.pairs or polynomial.plain is not None:
         return None
-    return source.columns(polynomial.terms)
+    return source.factors(polynomial.terms)
 
 
 def _scaled(factors: Sequence[Array], axis: int, along: Array, scale: float) -> list[Array]:

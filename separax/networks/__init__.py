@@ -1,37 +1,57 @@
-"""The two kinds of network: `SPINN`, one small network per axis, and `PINN`, one network of all coordinates."""
+"""Networks: `SPINN`, one small body per axis, and `PINN`, one body of all coordinates."""
 
-from .architectures import NETWORKS, PINN, SPECTRAL, SPINN, network_name
-from .bases import Line, function_degrees, slow_to_fast
-from .bodies import ModifiedMLP, matrices
-from .encodings import SQUARE_ROOT, Axis
+from .activations import AbstractActivation, Elementwise, Sin, Tanh
+from .architectures import NETWORKS, PINN, SPECTRAL, SPINN, AbstractArchitecture, network_name
+from .bases import Line, slow_to_fast
+from .bodies import MLP, AbstractBody, AbstractLayers, ModifiedMLP
+from .encodings import (
+    SQUARE_ROOT,
+    AbstractEncoding,
+    Axis,
+    Chebyshev,
+    ChebyshevPieces,
+    Coordinate,
+    Fourier,
+)
 from .known_part import Coordinates, KnownPart
+from .network import AbstractNetwork, highest
 from .pointwise_network import PointwiseNetwork, along
-from .separable_network import SeparableNetwork, filled
+from .separable_network import SeparableNetwork, distinct, filled, is_thin
 from .taylor import MAX_ORDER
-from .values import SeparableSource, highest, is_thin, sources
 
 __all__ = [
     "MAX_ORDER",
+    "MLP",
     "NETWORKS",
     "PINN",
     "SPECTRAL",
     "SPINN",
     "SQUARE_ROOT",
+    "AbstractActivation",
+    "AbstractArchitecture",
+    "AbstractBody",
+    "AbstractEncoding",
+    "AbstractLayers",
+    "AbstractNetwork",
     "Axis",
+    "Chebyshev",
+    "ChebyshevPieces",
+    "Coordinate",
     "Coordinates",
+    "Elementwise",
+    "Fourier",
     "KnownPart",
     "Line",
     "ModifiedMLP",
     "PointwiseNetwork",
     "SeparableNetwork",
-    "SeparableSource",
+    "Sin",
+    "Tanh",
     "along",
+    "distinct",
     "filled",
-    "function_degrees",
     "highest",
     "is_thin",
-    "matrices",
     "network_name",
     "slow_to_fast",
-    "sources",
 ]

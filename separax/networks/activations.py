@@ -1,56 +1,135 @@
-"""Activation functions with their Taylor rules."""
+"""Activations: elementwise functions with their Taylor rules."""
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..core import add_up
+from .taylor import series_at_zero
 
 
-class Applied(NamedTuple):
-    """A function applied to a jet's value: what it makes of it, its slope there, and what it makes of the further coefficients of a jet
-    that begins with that value. One of these may be None, which stands for zero."""
+class Expansion(NamedTuple):
+    """A function σ near a value s₀, as what it makes of a series s₀ + s₁ h + s₂ h² + …
+
+    Attributes:
+        value: σ(s₀).
+        slope: σ′(s₀).
+        further: from s₁, s₂, …, where None stands for zero, to the coefficients of σ(s).
+    """
 
     value: Array
     slope: Array
-    along: Callable[[Sequence[Array | None]], list[Array]]
+    further: Callable[[Sequence[Array | None]], list[Array]]
 
 
-def tanh(value: Array) -> Applied:
-    """y = tanh s from its own differential equation y′ = (1 - y²) s′, coefficient by coefficient."""
-    here = jnp.tanh(value)
-    first = 1 - here * here
+class AbstractActivation(eqx.Module):
+    """An elementwise function between the layers of a network.
 
-    def along(s: Sequence[Array | None]) -> list[Array]:
-        y, slope = [here], [first]  # the latter: coefficients of 1 - y²
-        for k in range(1, len(s) + 1):
-            y.append(
-                add_up((j / k) * c * slope[k - j] for j, c in enumerate(s[:k], 1) if c is not None)
-            )
-            if k < len(s):
-                slope.append(-add_up(y[j] * y[k - j] for j in range(k + 1)))
-        return y[1:]
+    Any function of JAX is one: `sx.SPINN(activation=jax.nn.silu)`. A subclass may have settings of
+    its own, as fields that can be hashed, and a Taylor rule that is quicker than the derived one.
+    """
 
-    return Applied(here, first, along)
+    @abc.abstractmethod
+    def __call__(self, x: Array) -> Array:
+        """The function, elementwise."""
 
+    def expand(self, x: Array, order: int) -> Expansion:
+        """The function near a value, for series up to an order.
 
-def sin(value: Array) -> Applied:
-    """sin s and cos s together: (sin s)′ = s′ cos s, (cos s)′ = -s′ sin s."""
-    sine, cosine = jnp.sin(value), jnp.cos(value)
+        By default σ⁽ᵏ⁾ / k! by nested differentiation, and σ(s) = Σ_k σ⁽ᵏ⁾(s₀) / k! (s - s₀)ᵏ.
 
-    def along(s: Sequence[Array | None]) -> list[Array]:
-        sines, cosines = [sine], [cosine]
-        for k in range(1, len(s) + 1):
-            some = [((j / k) * c, k - j) for j, c in enumerate(s[:k], 1) if c is not None]
-            sines.append(add_up(c * cosines[i] for c, i in some))
-            cosines.append(-add_up(c * sines[i] for c, i in some))
-        return sines[1:]
-
-    return Applied(sine, cosine, along)
+        Arguments:
+            x: the value.
+            order: of the longest series that is to follow.
+        """
+        own = series_at_zero(lambda h: self(x + h), max(order, 1), x.dtype)
+        return Expansion(own[0], own[1], lambda inner: _composed(own, inner))
 
 
-ACTIVATIONS = {"tanh": tanh, "sin": sin}
+def _composed(own: Sequence[Array], inner: Sequence[Array | None]) -> list[Array]:
+    """The coefficients of Σ_k own_k (Σ_j inner_j hʲ)ᵏ from the first on."""
+    found: list[list[Array]] = [[] for _ in range(len(inner) + 1)]
+    series = {n: c for n, c in enumerate(inner, 1) if c is not None}
+    power = series
+    for k in range(1, len(inner) + 1):
+        for n, c in power.items():
+            found[n].append(own[k] * c)
+        longer: dict[int, list[Array]] = {}
+        for n, c in power.items():
+            for m, d in series.items():
+                if n + m <= len(inner):
+                    longer.setdefault(n + m, []).append(c * d)
+        power = {n: add_up(each) for n, each in longer.items()}
+    return [add_up(each) if each else jnp.zeros_like(own[0]) for each in found[1:]]
+
+
+class Elementwise(AbstractActivation):
+    """Any elementwise function, with derivatives as JAX knows them."""
+
+    function: Callable[[Array], Array]
+
+    def __call__(self, x: Array) -> Array:
+        return self.function(x).astype(x.dtype)
+
+
+class Tanh(AbstractActivation):
+    """tanh."""
+
+    def __call__(self, x: Array) -> Array:
+        return jnp.tanh(x)
+
+    def expand(self, x: Array, order: int) -> Expansion:
+        """y = tanh s from y′ = (1 - y²) s′, coefficient by coefficient."""
+        here = jnp.tanh(x)
+        first = 1 - here * here
+
+        def further(s: Sequence[Array | None]) -> list[Array]:
+            y, slope = [here], [first]  # the latter: coefficients of 1 - y²
+            for k in range(1, len(s) + 1):
+                some = [((j / k) * c, k - j) for j, c in enumerate(s[:k], 1) if c is not None]
+                y.append(add_up(c * slope[i] for c, i in some))
+                if k < len(s):
+                    slope.append(-add_up(y[j] * y[k - j] for j in range(k + 1)))
+            return y[1:]
+
+        return Expansion(here, first, further)
+
+
+class Sin(AbstractActivation):
+    """sin."""
+
+    def __call__(self, x: Array) -> Array:
+        return jnp.sin(x)
+
+    def expand(self, x: Array, order: int) -> Expansion:
+        """sin s and cos s together: (sin s)′ = s′ cos s, (cos s)′ = -s′ sin s."""
+        sine, cosine = jnp.sin(x), jnp.cos(x)
+
+        def further(s: Sequence[Array | None]) -> list[Array]:
+            sines, cosines = [sine], [cosine]
+            for k in range(1, len(s) + 1):
+                some = [((j / k) * c, k - j) for j, c in enumerate(s[:k], 1) if c is not None]
+                sines.append(add_up(c * cosines[i] for c, i in some))
+                cosines.append(-add_up(c * sines[i] for c, i in some))
+            return sines[1:]
+
+        return Expansion(sine, cosine, further)
+
+
+ACTIVATIONS = {"tanh": Tanh(), "sin": Sin()}
+RULES = {jnp.tanh: "tanh", jax.nn.tanh: "tanh", jnp.sin: "sin"}  # functions that we have rules for
+
+
+def as_activation(given: Any) -> AbstractActivation:
+    """A function of JAX as an activation; one that is an activation as it is."""
+    if isinstance(given, AbstractActivation):
+        return given
+    known = next((word for function, word in RULES.items() if given is function), None)
+    return Elementwise(given) if known is None else ACTIVATIONS[known]

@@ -1,280 +1,387 @@
-"""The two kinds of network, described: `SPINN(rank=32, width=64)`, `PINN()`."""
+"""Networks, described: `SPINN(rank=32, width=64)`, `PINN()`."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ..core import InputError, finite, listed, one_of, shown, whole
+from ..core import InputError, finite, listed, nearest, shown, whole
 from ..domain import Box, places_by_axis
-from ..separable import KINDS, Format, sum_of_products, train_format, tucker_format
-from .activations import ACTIVATIONS
-from .bodies import MLP, Layer, ModifiedMLP, first_layer, glorot
-from .encodings import Axis
+from ..separable import FORMATS, AbstractFormat, Rank, sum_of_products, train_format, tucker_format
+from . import checks
+from .activations import ACTIVATIONS, Elementwise, as_activation
+from .bodies import BODIES, AbstractBody, ModifiedMLP, OwnBody, build_layers
+from .encodings import AbstractEncoding, Axis, Chebyshev, ChebyshevPieces, Coordinate, Fourier
 from .known_part import KnownPart
-from .pointwise_network import PointwiseNetwork
+from .network import AbstractNetwork
+from .pointwise_network import Orders, PointwiseNetwork
 from .separable_network import SeparableNetwork
 
-
-def _whole(value: Any) -> Any:
-    """8.0 as 8; what is no whole number is left for `__check_init__` to refuse by its name."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _functions(given: Any) -> tuple[tuple[str | None, int], ...]:
-    """Numbers of polynomials by axis, None standing for all, as something that can be compared: 24 → ((None, 24),)."""
-    each = dict(given) if isinstance(given, (Mapping, list, tuple)) else {None: given}
-    return tuple(
-        (axis, whole(f"SPINN: functions{'' if axis is None else f'[{axis!r}]'}", n))
-        for axis, n in each.items()
-    )
+WORDS = {**BODIES, **ACTIVATIONS, **FORMATS}
+MAKE = "a function of key, inputs and outputs that returns a module"
+FORMAT = "a subclass of sx.AbstractFormat"
+# of ours: whether a rank may be given by axis, and in order
+RANKS = {
+    sum_of_products: (False, False, "one number, rank=32"),
+    tucker_format: (True, False, 'a number or a dict by axis, rank={"x": 20, "y": 20}'),
+    train_format: (False, True, "a number or a list from the first axis on, rank=[8, 12]"),
+}
 
 
-def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
-    return places_by_axis("SPINN", given)
+def _part(argument: str, given: Any, known: Mapping[str, Any], others: str) -> Any:
+    """Our own part for its word; what can be called as it is."""
+    if callable(given):
+        return given
+    if not isinstance(given, str) or given not in known:
+        raise InputError(
+            f"{argument} must be one of {listed(known)}, or {others}; got"
+            f" {shown(given)}.{nearest(str(given), known)}"
+        )
+    return known[given]
 
 
-def _rank(given: Any) -> Any:
-    """A number; or numbers by axis (Tucker) or in order (train), as something that can be compared."""
-    if isinstance(given, Mapping):
-        return tuple((axis, whole(f"SPINN: rank[{axis!r}]", n)) for axis, n in given.items())
-    if isinstance(given, (list, tuple)) and all(isinstance(each, (list, tuple)) for each in given):
-        return tuple((axis, whole(f"SPINN: rank[{axis!r}]", n)) for axis, n in given)
-    if isinstance(given, (list, tuple)):
-        return tuple(whole("SPINN: rank", n) for n in given)
-    return _whole(given)
+def _word(value: Any) -> Any:
+    """What stands for a value in a description: our own parts by their words, functions by name."""
+    value = value.function if isinstance(value, Elementwise) else value
+    if word := next((word for word, part in WORDS.items() if value == part), None):
+        return word
+    if not callable(value) or isinstance(value, eqx.Module):
+        return value
+    function = value.func if isinstance(value, functools.partial) else value
+    return getattr(function, "__name__", type(function).__name__)
 
 
-class _Architecture(eqx.Module):
+class AbstractArchitecture(eqx.Module):
     """What SPINN and PINN share: the body and how coordinates enter it."""
 
-    width: int = eqx.field(static=True, default=64, converter=_whole)
-    depth: int = eqx.field(static=True, default=4, converter=_whole)
-    body: Literal["modified", "mlp"] = eqx.field(static=True, default="modified")
-    activation: Literal["tanh", "sin"] = eqx.field(static=True, default="tanh")
+    width: int = eqx.field(static=True, default=64)
+    depth: int = eqx.field(static=True, default=4)
+    body: Any = eqx.field(static=True, default="modified")
+    activation: Any = eqx.field(static=True, default="tanh")
     scaled: bool = eqx.field(static=True, default=True)
     steepness: float | None = eqx.field(static=True, default=None)
-    frequencies: int = eqx.field(static=True, default=5, converter=_whole)
+    frequencies: int = eqx.field(static=True, default=5)
+    encodings: Any = eqx.field(static=True, default=(), kw_only=True)
 
-    def __check_init__(self):
-        name = type(self).__name__
-        for argument in ("width", "frequencies"):
-            whole(f"{name}: {argument}", getattr(self, argument))
-        whole(f"{name}: depth", self.depth, 0 if getattr(self, "functions", ()) else 1)
-        one_of(f"{name}: body", self.body, ("modified", "mlp"))
-        one_of(f"{name}: activation", self.activation, ACTIVATIONS)
+    def __post_init__(self):
+        who = type(self).__name__
+        least = 0 if getattr(self, "functions", ()) or self.encodings else 1
+        activation = _part(f"{who}: activation", self.activation, ACTIVATIONS, "a function of JAX")
         if self.steepness is not None:
-            finite(f"{name}: steepness", self.steepness, positive=True)
+            finite(f"{who}: steepness", self.steepness, positive=True)
+        self._set(
+            width=whole(f"{who}: width", self.width),
+            depth=whole(f"{who}: depth", self.depth, least),
+            frequencies=whole(f"{who}: frequencies", self.frequencies),
+            body=_part(f"{who}: body", self.body, BODIES, MAKE),
+            activation=as_activation(activation),
+            encodings=checks.encodings(f"{who}: encodings", self.encodings),
+        )
+        for name in ("body", "activation", "encodings"):
+            checks.settings(f"{who}: {name}", getattr(self, name))
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        # kept runs are compared by it, and most of them are older than parts of one's own
+        default = {field.name: field.default for field in dataclasses.fields(self)}
+        said = [f"{k}={v!r}" for k, v in self.settings.items() if v != default[k]]
+        line = f"{type(self).__name__}({', '.join(said)})"
+        apart = ",\n  ".join(said)
+        return line if len(line) <= 80 else f"{type(self).__name__}(\n  {apart}\n)"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments by name: our own parts by their words, functions by their names."""
+        return {f.name: _word(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    @property
+    @abc.abstractmethod
+    def is_separable(self) -> bool:
+        """Whether its networks are sums of products of functions of single coordinates."""
+
+    @abc.abstractmethod
+    def solvable(self, who: str) -> SPINN:
+        """The network itself, where it has output layers that can be solved for; refused where it
+        has none."""
 
     def build(
         self,
         key: PRNGKeyArray,
         box: Box,
         components: int = 1,
-        periodic: Iterable[str] = (),
-        walls: Sequence[Sequence[str]] | None = None,
+        periodic: Collection[str] = (),
+        zero_faces: Sequence[Sequence[str]] | None = None,
         dtype: Any = jnp.float32,
-        lift: KnownPart | None = None,
-    ) -> Any:
-        """The network with weights, for a box; added to `lift`, if there is one."""
-        axes = self._axes(box, periodic, walls or [[""] * components] * box.dimension)
-        return dataclasses.replace(self._network(key, axes, components, dtype), lift=lift)
+        known_part: KnownPart | None = None,
+    ) -> AbstractNetwork:
+        """The network with weights.
 
-    def _network(
-        self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any
-    ) -> Any:
-        raise NotImplementedError
-
-    def _axes(
-        self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]
-    ) -> tuple[Axis, ...]:
-        periodic = set(periodic)
-        return tuple(
-            Axis(*box[a], self.scaled, self.frequencies if a in periodic else 0, tuple(w))
-            for a, w in zip(box.axes, walls)
+        Arguments:
+            key: of the random weights.
+            box: where it is defined.
+            components: the number of fields.
+            periodic: the axes along which it is periodic.
+            zero_faces: per axis and field the sides on which it is zero.
+            dtype: of the weights.
+            known_part: what it is added to, if anything.
+        """
+        encodings, none = self._encodings(box, periodic), ("",) * components
+        faces = zero_faces or [none] * box.dimension
+        axes = tuple(
+            Axis(*box[name], encodings[name], tuple(own)) for name, own in zip(box.axes, faces)
         )
+        return self._network(key, box.axes, axes, components, dtype, known_part)
 
-    def _body(
+    @abc.abstractmethod
+    def _network(
         self,
         key: PRNGKeyArray,
-        batch: tuple[int, ...],
-        inputs: Sequence[int],
-        outputs: int,
+        names: tuple[str, ...],
+        axes: tuple[Axis, ...],
+        components: int,
         dtype: Any,
-    ) -> MLP | ModifiedMLP:
-        if self.depth == 0:
-            return MLP((), first_layer(key, batch, inputs, outputs, None, dtype), self.activation)
-        k_first, k_out, *k_hidden = jax.random.split(key, self.depth + 1)
-        hidden = tuple(glorot(k, batch, self.width, self.width, dtype) for k in k_hidden)
-        out = glorot(k_out, batch, self.width, outputs, dtype)
-        if self.body == "mlp":
-            first = first_layer(k_first, batch, inputs, self.width, self.steepness, dtype)
-            return MLP((first, *hidden), out, self.activation)
-        three = [
-            first_layer(k, batch, inputs, self.width, self.steepness, dtype)
-            for k in jax.random.split(k_first, 3)
-        ]
-        first = Layer(
-            *(
-                jnp.concatenate([getattr(layer, part) for layer in three], -1)
-                for part in ("weight", "bias")
-            )
-        )
-        return ModifiedMLP(first, hidden, out, self.activation)
+        known_part: KnownPart | None,
+    ) -> AbstractNetwork: ...
+
+    def _encodings(self, box: Box, periodic: Collection[str]) -> dict[str, AbstractEncoding]:
+        """How the coordinate of every axis enters the network."""
+        own = dict(self.encodings)
+        for axis in own:
+            box.check_axis(axis, f"{type(self).__name__}: encodings")
+        plain, waves = Coordinate(self.scaled), Fourier(self.frequencies)
+        return {a: own.get(a, waves if a in periodic else plain) for a in box.axes}
+
+    def _body(
+        self, key: PRNGKeyArray, axes: int | None, inputs: Sequence[int], outputs: int, dtype: Any
+    ) -> AbstractBody:
+        """A body with weights, or a stack of one for each of some axes."""
+        if self.depth == 0 or self.body in BODIES.values():
+            batch = () if axes is None else (axes,)
+            return build_layers(self, key, batch, inputs, outputs, dtype)
+        return OwnBody.build(self.body, key, axes, max(inputs), outputs, dtype)
+
+    def check(
+        self, box: Box, periodic: Collection[str], components: int, derivatives: Iterable[Orders]
+    ) -> None:
+        """Refuses parts of the user's own that cannot do what a problem needs.
+
+        Arguments:
+            box, periodic, components: as for `build`.
+            derivatives: that the problem is made of.
+        """
+        who, orders = type(self).__name__, list(derivatives)
+        # the factors of an axis are differentiated along it alone
+        order = max((max(o) if self.is_separable else sum(o) for o in orders), default=0)
+        for axis, encoding in dict(self.encodings).items():
+            if axis in periodic:
+                checks.periodic(f"{who}: encodings[{axis!r}]", encoding, *box[axis], order)
+        if self.body in BODIES.values() or self.depth == 0:
+            if self.depth and self.activation not in ACTIVATIONS.values():
+                checks.activation(f"{who}: activation", self.activation, order)
+        else:
+            network = eqx.filter_eval_shape(self.build, jax.random.key(0), box, components)
+            inputs = sum(axis.inputs for axis in network.axes)
+            if self.is_separable:
+                inputs = max(axis.inputs for axis in network.axes)
+            checks.body(f"{who}: body", self.body, inputs, network.outputs, order)
 
 
-class SPINN(_Architecture):
+class SPINN(AbstractArchitecture):
     """A separable network: one body per axis, u = Σ_j Π_i f_ij(x_i).
 
-    Arguments: `rank` the number of products per field; `width` and `depth` of the hidden layers; `body` "modified" or
-    "mlp"; `activation` "tanh" or "sin"; `scaled` inputs in [-1, 1] (False: raw coordinates, as the paper has them);
-    `steepness` of the first layer's features over an axis (None: Glorot, as the paper has it); `frequencies` of the
-    encoding of periodic axes; `functions` Chebyshev polynomials instead of the coordinate of every other axis, a number or a
-    dict by axis. With functions, `depth=0` leaves the hidden layers out: a sum of products of polynomials, for `Solve`.
-
-    `merge` is how the axes meet: "cp", that sum of products; "tucker", where every axis has a rank of its own
-    (`rank={"t": 6, "x": 20, "y": 20}`, or one number) and a dense core joins them, u = Σ_abc G_abc f_a(t) g_b(x) h_c(y); "train",
-    where neighbours share an index (`rank=12`, or `rank=[8, 12]` from the first axis on).
-
-    `breaks={"x": 0.5}` lets the polynomials have a kink there: as many on either side, joined continuously. For layers of different
-    materials, and for corners.
+    Arguments:
+        rank: the number of products per field.
+        width, depth: of the hidden layers.
+        body: "modified", "mlp", or any function `make(key, inputs, outputs)` that returns a module
+            of one point, (inputs,) → (outputs,), such as an `eqx.nn.MLP`.
+        activation: "tanh", "sin", or any elementwise function of JAX.
+        scaled: inputs in [-1, 1] (False: raw coordinates, as the paper has them).
+        steepness: of the first layer's features over an axis (None: Glorot, as the paper has it).
+        frequencies: of the encoding of periodic axes.
+        encodings: by axis an `sx.AbstractEncoding` of your own.
+        functions: Chebyshev polynomials instead of the coordinate of every other axis, a number or
+            a dict by axis. With functions, `depth=0` leaves the hidden layers out: a sum of
+            products of polynomials, for `Solve`.
+        merge: how the axes meet: "cp", that sum of products; "tucker", where every axis has a rank
+            of its own (`rank={"t": 6, "x": 20, "y": 20}`, or one number) and a dense core joins
+            them, u = Σ_abc G_abc f_a(t) g_b(x) h_c(y); "train", where neighbours share an index
+            (`rank=12`, or `rank=[8, 12]` from the first axis on); or a subclass of
+            `sx.AbstractFormat`.
+        breaks: by axis places at which the polynomials may have a kink, `breaks={"x": 0.5}`: as
+            many on either side, joined continuously. For layers of different materials, and for
+            corners.
     """
 
-    rank: Any = eqx.field(static=True, default=32, converter=_rank)
-    functions: Any = eqx.field(static=True, default=(), converter=_functions)
-    merge: Literal["cp", "tucker", "train"] = eqx.field(static=True, default="cp")
-    breaks: Any = eqx.field(static=True, default=(), converter=_breaks)
+    rank: Any = eqx.field(static=True, default=32)
+    functions: Any = eqx.field(static=True, default=())
+    merge: Any = eqx.field(static=True, default="cp")
+    breaks: Any = eqx.field(static=True, default=())
 
-    def __check_init__(self):
-        one_of("SPINN: merge", self.merge, KINDS)
-        if self.breaks and not self.functions:
+    def __post_init__(self):
+        functions, rank = self.functions, self.rank
+        if functions != ():
+            by_axis = isinstance(functions, (Mapping, list, tuple))
+            each = dict(functions) if by_axis else {None: functions}
+            names = {a: f"functions{'' if a is None else f'[{a!r}]'}" for a in each}
+            functions = tuple((a, whole(f"SPINN: {names[a]}", n)) for a, n in each.items())
+        in_pairs = isinstance(rank, (list, tuple)) and all(
+            isinstance(each, (list, tuple)) for each in rank
+        )
+        if isinstance(rank, Mapping) or in_pairs:
+            rank = tuple((a, whole(f"SPINN: rank[{a!r}]", n)) for a, n in dict(rank).items())
+        elif isinstance(rank, (list, tuple)):
+            rank = tuple(whole("SPINN: rank", n) for n in rank)
+        else:
+            rank = whole("SPINN: rank", rank)
+        merge, breaks = self.merge, places_by_axis("SPINN", self.breaks)
+        merge = _part("SPINN: merge", merge, FORMATS, FORMAT)
+        self._set(functions=functions, rank=rank, merge=merge, breaks=breaks)
+        super().__post_init__()
+        if breaks and not functions:
             raise InputError(
                 "SPINN: breaks are places where polynomials may have a kink: give functions, too"
             )
-        if isinstance(self.rank, tuple):
-            by_axis = bool(self.rank) and isinstance(self.rank[0], tuple)
-            if self.merge == "cp" or by_axis != (self.merge == "tucker"):
-                fits = {
-                    "cp": "one number, rank=32",
-                    "tucker": 'a number or a dict by axis, rank={"x": 20, "y": 20}',
-                    "train": "a number or a list from the first axis on, rank=[8, 12]",
-                }
-                raise InputError(
-                    f"SPINN: rank of merge={self.merge!r} is {fits[self.merge]}; got {self.rank!r}"
-                )
-        else:
-            whole("SPINN: rank", self.rank)
+        by_axis, in_order, words = RANKS.get(merge, (True, True, ""))
+        if isinstance(rank, tuple) and not (by_axis if rank and _pairs(rank) else in_order):
+            raise InputError(f"SPINN: rank of merge={_word(merge)!r} is {words}; got {self.rank!r}")
 
-    def _axes(
-        self, box: Box, periodic: Iterable[str], walls: Sequence[Sequence[str]]
-    ) -> tuple[Axis, ...]:
+    @property
+    def is_separable(self) -> bool:
+        return True
+
+    def solvable(self, who: str) -> SPINN:
+        if self.depth and self.body not in BODIES.values():
+            raise InputError(
+                f"{who} needs a body with a linear output layer, got body={shown(self.body)}: write"
+                " body='modified' or body='mlp', or use another optimiser"
+            )
+        if self.merge not in FORMATS.values():
+            raise InputError(
+                f"{who} needs merge='cp', 'tucker' or 'train', got merge={shown(self.merge)}: use"
+                " one of these, or another optimiser"
+            )
+        return self
+
+    def _number(self, axis: str | None) -> int:
+        """The number of polynomials along an axis."""
         numbers = dict(self.functions)
-        ranks = dict(self.rank) if self.merge == "tucker" and isinstance(self.rank, tuple) else {}
-        breaks = dict(self.breaks)
-        for argument, given in (("functions", numbers), ("rank", ranks), ("breaks", breaks)):
-            for axis in given:
-                if axis is not None:
-                    box.check_axis(axis, f"SPINN: {argument}")
-        for axis in box.axes:
-            if ranks and axis not in ranks:
-                raise InputError(
-                    f"SPINN: rank has no number for the axis {axis}: write one for each of {', '.join(box.axes)}"
-                )
+        return numbers.get(axis, numbers.get(None, 0))
+
+    def _encodings(self, box: Box, periodic: Collection[str]) -> dict[str, AbstractEncoding]:
+        ranks = dict(self.rank) if _pairs(self.rank) else {}
+        breaks, found = dict(self.breaks), super()._encodings(box, periodic)
+        given = {"functions": dict(self.functions), "rank": ranks, "breaks": breaks}
+        for argument, axis in ((k, axis) for k, each in given.items() for axis in each):
+            if axis is not None:
+                box.check_axis(axis, f"SPINN: {argument}")
         for axis, places in breaks.items():
             low, high = box[axis]
-            if not all(a < b for a, b in itertools.pairwise((low, *places, high))) or axis in set(
-                periodic
-            ):
+            inside = all(a < b for a, b in itertools.pairwise((low, *places, high)))
+            if not inside or axis in periodic:
                 raise InputError(
-                    f"SPINN: breaks[{axis!r}] = {list(places)}: they lie inside of an axis that is not periodic, one after the other,"
-                    f" {low} < {axis} < {high}"
+                    f"SPINN: breaks[{axis!r}] = {list(places)}: they lie inside of an axis that is"
+                    f" not periodic, one after the other, {low} < {axis} < {high}"
                 )
-            if not numbers.get(axis, numbers.get(None, 0)):
+            if not self._number(axis):
                 raise InputError(
-                    f"SPINN: breaks[{axis!r}] are kinks of polynomials: give functions along {axis}, too"
+                    f"SPINN: breaks[{axis!r}] are kinks of polynomials: give functions along"
+                    f" {axis}, too"
                 )
-        bare = [
-            a
-            for a in box.axes
-            if numbers and a not in set(periodic) and not numbers.get(a, numbers.get(None, 0))
-        ]
+        others = [a for a in box.axes if a not in periodic and a not in dict(self.encodings)]
+        bare = [axis for axis in others if not self._number(axis)]
         if self.depth == 0 and bare:
             raise InputError(
-                f"SPINN: with depth=0 there is nothing but functions={dict(self.functions)}, and {listed(bare)} has none: give a number for it, too"
+                f"SPINN: with depth=0 there is nothing but functions={dict(self.functions)}, and"
+                f" {listed(bare)} has none: give a number for it, too"
             )
-        plain = super()._axes(box, periodic, walls)
-        return tuple(
-            dataclasses.replace(
-                axis,
-                functions=0 if axis.frequencies else numbers.get(name, numbers.get(None, 0)),
-                rank=ranks.get(name, 0),
-                breaks=breaks.get(name, ()),
-            )
-            for name, axis in zip(box.axes, plain)
-        )
+        for axis in others:
+            if number := self._number(axis):
+                places = breaks.get(axis)
+                found[axis] = ChebyshevPieces(number, places) if places else Chebyshev(number)
+        return found
 
     def possible_rank(self) -> Any:
         """The rank, or what of it the functions of an axis allow where it must not be more."""
-        if self.merge != "tucker" or self.depth or not self.functions:
+        if self.merge is not tucker_format or self.depth or not self.functions:
             return self.rank
-        number, breaks = dict(self.functions), dict(self.breaks)
+        breaks = dict(self.breaks)
 
         def most(axis: str | None) -> int:
-            return 1 + (1 + len(breaks.get(axis, ()))) * (number.get(axis, number.get(None, 1)) - 1)
+            return 1 + (1 + len(breaks.get(axis, ()))) * (self._number(axis) - 1)
 
         if isinstance(self.rank, tuple):
             return {axis: min(rank, most(axis)) for axis, rank in self.rank}
-        return min(self.rank, *(most(axis) for axis in {*number, *breaks}))
-
-    def merged(self, axes: Sequence[Axis]) -> Format:
-        """How the factors of these axes meet."""
-        number = len(axes)
-        if self.merge == "tucker":
-            return tucker_format([axis.rank or self.rank for axis in axes])
-        if self.merge == "train":
-            bonds = self.rank if isinstance(self.rank, tuple) else (self.rank,) * (number - 1)
-            if len(bonds) != number - 1:
-                raise InputError(
-                    f"SPINN: rank has {len(bonds)} numbers: between {number} axes there are {number - 1}"
-                )
-            return train_format(number, bonds)
-        return sum_of_products(number, self.rank)
+        return min(self.rank, *(most(axis) for axis in {*dict(self.functions), *breaks}))
 
     def _network(
-        self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any
+        self,
+        key: PRNGKeyArray,
+        names: tuple[str, ...],
+        axes: tuple[Axis, ...],
+        components: int,
+        dtype: Any,
+        known_part: KnownPart | None,
     ) -> SeparableNetwork:
-        merge = self.merged(axes)
-        body = self._body(
-            key, (len(axes),), [a.inputs for a in axes], components * max(merge.ranks), dtype
+        rank: Rank = dict(self.rank) if _pairs(self.rank) else self.rank
+        merge: AbstractFormat = self.merge(names, rank)
+        if self.merge not in FORMATS.values():
+            checks.format("SPINN: merge", self.merge, merge, len(axes))
+        outputs, core = components * max(merge.ranks), None
+        body = self._body(key, len(axes), [a.inputs for a in axes], outputs, dtype)
+        if shape := merge.core_shape:
+            core = jax.random.normal(jax.random.fold_in(key, 1), (components, *shape), dtype)
+            core = core / math.sqrt(math.prod(shape))
+        network = SeparableNetwork(body, axes, components, known_part, merge, core)
+        solvable = self.depth == 0 and self.merge is tucker_format
+        return network.with_first_functions() if solvable else network
+
+
+def _pairs(rank: Any) -> bool:
+    """Whether a rank is given by axis."""
+    return isinstance(rank, tuple) and isinstance(rank[0], tuple)
+
+
+class PINN(AbstractArchitecture):
+    """A pointwise network of all coordinates at once: the baseline. Arguments as for `SPINN`, as
+    far as they are not of products or polynomials."""
+
+    width: int = eqx.field(static=True, default=128)
+    depth: int = eqx.field(static=True, default=5)
+
+    @property
+    def is_separable(self) -> bool:
+        return False
+
+    def solvable(self, who: str) -> NoReturn:
+        raise InputError(
+            f"{who} needs a separable network, got {self!r}: write network=sx.SPINN(…)"
         )
-        if not merge.core:
-            return SeparableNetwork(body, axes, components, merge, None)
-        core = jax.random.normal(jax.random.fold_in(key, 1), (components, *merge.core_shape), dtype)
-        network = SeparableNetwork(
-            body, axes, components, merge, core / math.sqrt(math.prod(merge.core_shape))
-        )
-        return network.with_first_functions() if self.depth == 0 else network
-
-
-class PINN(_Architecture):
-    """A pointwise network of all coordinates at once: the baseline. Arguments as for `SPINN`, less the rank."""
-
-    width: int = eqx.field(static=True, default=128, converter=_whole)
-    depth: int = eqx.field(static=True, default=5, converter=_whole)
 
     def _network(
-        self, key: PRNGKeyArray, axes: tuple[Axis, ...], components: int, dtype: Any
+        self,
+        key: PRNGKeyArray,
+        names: tuple[str, ...],
+        axes: tuple[Axis, ...],
+        components: int,
+        dtype: Any,
+        known_part: KnownPart | None,
     ) -> PointwiseNetwork:
-        body = self._body(key, (), [sum(a.inputs for a in axes)], components, dtype)
-        return PointwiseNetwork(body, axes, components)
+        inputs = sum(axis.inputs for axis in axes)
+        body = self._body(key, None, [inputs], components, dtype)
+        return PointwiseNetwork(body, axes, components, known_part)
 
 
 SPECTRAL = "spinn-spectral"  # what has no hidden layers: there is nothing neural in it
@@ -288,10 +395,12 @@ NETWORKS: dict[str, Callable[..., SPINN | PINN]] = {
 
 def network_name(network: SPINN | PINN) -> str:
     """The command line's word for a network."""
-    if not isinstance(network, (SPINN, PINN)):
+    if not isinstance(network, AbstractArchitecture):
         raise InputError(
-            f"network must be a SPINN or a PINN, got {shown(network)}: write network=sx.SPINN(rank=32, width=64, depth=4)"
+            f"network must be a SPINN or a PINN, got {shown(network)}: write"
+            " network=sx.SPINN(rank=32, width=64, depth=4)"
         )
     if network.depth == 0:
         return SPECTRAL
-    return type(network).__name__.lower() + ("-mod" if network.body == "modified" else "")
+    kinds = {BODIES["mlp"]: "", ModifiedMLP: "-mod"}
+    return type(network).__name__.lower() + kinds.get(network.body, "-own")

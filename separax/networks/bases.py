@@ -1,4 +1,4 @@
-"""Bases of functions along one axis, with derivatives: monomials, waves, Chebyshev polynomials, in pieces too."""
+"""Functions along one axis: monomials, waves, Chebyshev polynomials, in pieces too."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from numpy.polynomial.chebyshev import chebder
 from scipy.fft import dct
 
 from ..core import PRECISION
-from .taylor import Taylor, derivatives, rows, stack_orders
+from .taylor import Taylor, coefficients, derivatives, stack_orders
+
+Positions = Float[Array, " points"]
+Series = Float[np.ndarray, "functions columns"]
 
 
-def polynomial(x: Float[Array, " points"], coefficients: Sequence[float], order: int) -> Taylor:
+def polynomial(x: Positions, powers: Sequence[float], order: int) -> Taylor:
     """c₀ + c₁ x + c₂ x² + …, one feature."""
-    out, current = [], np.polynomial.Polynomial(coefficients)
+    out, current = [], np.polynomial.Polynomial(powers)
     for k in range(order + 1):
         out.append(_horner(current.coef, x)[:, None] / math.factorial(k))
         current = current.deriv()
     return stack_orders(out)
 
 
-def _horner(coefficients: np.ndarray, x: Array) -> Array:
-    total = jnp.full_like(x, float(coefficients[-1]))
-    for c in coefficients[-2::-1]:
+def _horner(powers: np.ndarray, x: Array) -> Array:
+    total = jnp.full_like(x, float(powers[-1]))
+    for c in powers[-2::-1]:
         total = total * x + float(c)
     return total
 
 
-def fourier(x: Float[Array, " points"], period: float, frequencies: int, order: int) -> Taylor:
-    """[1, sin ωx … sin Kωx, cos ωx … cos Kωx] with ω = 2π / period: whatever is built on it is periodic, exactly."""
+def fourier(x: Positions, period: float, frequencies: int, order: int) -> Taylor:
+    """[1, sin ωx … sin Kωx, cos ωx … cos Kωx] with ω = 2π / period: whatever is built on it is
+    periodic, exactly."""
     omega = 2 * math.pi / period * np.arange(1, frequencies + 1)
     angle = x[:, None] * jnp.asarray(omega, x.dtype)
     sin, cos = jnp.sin(angle), jnp.cos(angle)
@@ -47,39 +51,33 @@ def fourier(x: Float[Array, " points"], period: float, frequencies: int, order: 
     return stack_orders(out)
 
 
-def chebyshev(x: Float[Array, " points"], number: int, order: int) -> Taylor:
-    """T₀ … T_{number-1} of a coordinate in [-1, 1]: cos(n arccos x), which needs no recurrence. Derivatives are combinations of
-    the same polynomials, by a matrix of whole numbers."""
+def chebyshev(x: Positions, number: int, order: int) -> Taylor:
+    """T₀ … T_{number-1} of a coordinate in [-1, 1]: cos(n arccos x), which needs no recurrence.
+    Derivatives are combinations of the same polynomials, by a matrix of whole numbers."""
     values = jnp.cos(jnp.arccos(jnp.clip(x, -1, 1))[:, None] * jnp.arange(number, dtype=x.dtype))
     by_one = np.zeros((number, number))
     for n in range(1, number):
-        by_one[: max(n, 1), n] = np.polynomial.chebyshev.chebder(np.eye(number)[n])[: max(n, 1)]
+        by_one[: max(n, 1), n] = chebder(np.eye(number)[n])[: max(n, 1)]
     out, turned = [values], np.eye(number)
     for k in range(1, order + 1):
         turned = by_one @ turned
-        out.append(
-            jnp.matmul(
-                values, jnp.asarray(turned / math.factorial(k), x.dtype), precision=PRECISION
-            )
-        )
+        matrix = jnp.asarray(turned / math.factorial(k), x.dtype)
+        out.append(jnp.matmul(values, matrix, precision=PRECISION))
     return stack_orders(out)
 
 
 def piece(
-    x: Float[Array, " points"], low: float, high: float, number: int, order: int, last: bool = False
+    x: Positions, low: float, high: float, number: int, order: int, last: bool = False
 ) -> Taylor:
-    """T₁ … T_{number-1} on one piece of an axis, constant beyond its ends: together with those of other pieces, and a one, all that is
-    a polynomial on each and continuous. Its upper end is the next piece's, unless it is the last."""
+    """T₁ … T_{number-1} on one piece of an axis, constant beyond its ends: together with those of
+    other pieces, and a one, all that is a polynomial on each and continuous. Its upper end is the
+    next piece's, unless it is the last."""
     slope = 2 / (high - low)
     unit = jnp.clip((x - low) * slope - 1, -1, 1)
     inside = ((x >= low) & ((x <= high) if last else (x < high)))[:, None]
-    values, *others = rows(chebyshev(unit, number, order)[..., 1:])
-    return stack_orders(
-        [values, *(jnp.where(inside, c * slope ** (k + 1), 0.0) for k, c in enumerate(others))]
-    )
-
-
-Series = Float[np.ndarray, "functions columns"]
+    values, *others = coefficients(chebyshev(unit, number, order)[..., 1:])
+    scaled = (jnp.where(inside, c * slope**k, 0.0) for k, c in enumerate(others, 1))
+    return stack_orders([values, *scaled])
 
 
 def function_degrees(number: int, periodic: bool) -> np.ndarray:
@@ -103,7 +101,13 @@ def slow_to_fast(number: int, periodic: bool) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Line:
-    """An axis, and the functions of series along it: T₀, T₁ … of its interval; or 1, sin ωx … sin Kωx, cos ωx … cos Kωx."""
+    """An axis, and the functions of series along it: T₀, T₁ … of its interval; or 1, sin ωx …
+    sin Kωx, cos ωx … cos Kωx.
+
+    Arguments:
+        lower, upper: where it begins and ends.
+        periodic: whether its functions are waves.
+    """
 
     lower: float
     upper: float
@@ -111,15 +115,15 @@ class Line:
 
     @property
     def length(self) -> float:
+        """upper - lower."""
         return self.upper - self.lower
 
     def nodes(self, number: int) -> np.ndarray:
         """Where a function is sampled to find its series."""
         if self.periodic:
             return self.lower + self.length * np.arange(number) / number
-        return (
-            self.lower + self.length * (1 + np.cos(np.pi * (np.arange(number) + 0.5) / number)) / 2
-        )
+        angles = np.pi * (np.arange(number) + 0.5) / number
+        return self.lower + self.length * (1 + np.cos(angles)) / 2
 
     def fitted(self, values: np.ndarray) -> np.ndarray:
         """The series through values at an odd number of nodes (along the first dimension)."""
@@ -151,15 +155,16 @@ class Line:
         return np.concatenate([np.ones((len(x), 1)), np.sin(angle), np.cos(angle)], 1)
 
     def derivative(self, series: Series, order: int) -> Series:
-        """Of a series of polynomials, as one of the same length."""
+        """The derivative of a series of polynomials, as one of the same length."""
         found = chebder(series, order, scl=2 / self.length) if order < len(series) else series[:0]
         return np.pad(found, ((0, len(series) - len(found)), (0, 0)))
 
-    def jets(
-        self, x: Float[Array, " points"], series: Series, order: int
+    def factors(
+        self, x: Positions, series: Series, order: int
     ) -> Float[Array, "orders points columns"]:
-        """Series and their derivatives. Those of polynomials are differentiated here, in float64, and not on the points: in
-        float32 a high polynomial's derivative would drown what is to be left of it."""
+        """Series and their derivatives. Those of polynomials are differentiated here, in float64,
+        and not on the points: in float32 a high polynomial's derivative would drown what is to be
+        left of it."""
         if self.periodic:
             waves = derivatives(fourier(x, self.length, len(series) // 2, order))
             return jnp.matmul(waves, jnp.asarray(series, x.dtype), precision=PRECISION)

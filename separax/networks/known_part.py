@@ -1,9 +1,10 @@
-"""The known function that a network is added to: it takes the values that are built in, where the network itself is zero.
+"""The known part of a solution: it takes the values that are built in, where the network is zero.
 
     u = L + W N,   W zero on the faces,   L = Σ_j Π_i g_ij(x_i)
 
-Every g is a series along its axis: of Chebyshev polynomials, or of waves along a periodic one. So L is a sum of products like the
-network, has derivatives of any order, and is kept with a run as a few numbers, without the functions it was made from.
+Every g is a series along its axis: of Chebyshev polynomials, or of waves along a periodic one. So L
+is a sum of products like the network, has derivatives of any order, and is kept with a run as a few
+numbers, without the functions it was made from.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ Coordinates = tuple[Float[Array, " points"], ...]
 
 
 class KnownPart:
-    """A sum of products of series per component: `series[i]`, of axis i, is (components, functions, columns).
+    """A sum of products of series per component.
 
-    Nothing of it is trained. It is compared by its numbers, so that it can be a static part of a network: a constant of what is
-    compiled.
+    Nothing of it is trained. It is compared by its numbers, so that it can be a static part of a
+    network: a constant of what is compiled.
+
+    Arguments:
+        box: where it is.
+        periodic: the axes along which its series are of waves.
+        series: per axis (components, functions, columns).
     """
 
     def __init__(self, box: Box, periodic: Iterable[str], series: Sequence[np.ndarray]):
@@ -42,23 +48,25 @@ class KnownPart:
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return f"Lift(rank={self.rank})"
+        return f"KnownPart(rank={self.rank})"
 
     @property
     def rank(self) -> int:
+        """The number of products."""
         return self.series[0].shape[2]
 
     def varies(self, axis: int) -> bool:
+        """Whether it depends on the coordinate of an axis."""
         return self.series[axis].shape[1] > 1
 
-    def jets(
+    def factors(
         self, coordinates: Coordinates, order: int
     ) -> tuple[Float[Array, "components orders points columns"], ...]:
         """Per axis the factors with their derivatives, as those of a network."""
         found = []
         for line, series, x in zip(self.lines, self.series, coordinates):
             components, functions, columns = series.shape
-            flat = line.jets(x, np.moveaxis(series, 0, 1).reshape(functions, -1), order)
+            flat = line.factors(x, np.moveaxis(series, 0, 1).reshape(functions, -1), order)
             found.append(jnp.moveaxis(flat.reshape(order + 1, len(x), components, columns), 2, 0))
         return tuple(found)
 
@@ -66,12 +74,12 @@ class KnownPart:
         self, points: Coordinates, orders: tuple[int, ...]
     ) -> Float[Array, "points components"]:
         """A derivative at scattered points."""
-        factors = [jet[:, order] for jet, order in zip(self.jets(points, max(orders)), orders)]
+        factors = [f[:, order] for f, order in zip(self.factors(points, max(orders)), orders)]
         return jnp.sum(functools.reduce(operator.mul, factors), -1).T
 
     def on_lattice(self, coordinates: Coordinates) -> Float[Array, "components ..."]:
         """The values on a lattice."""
-        factors = [jet[:, 0] for jet in self.jets(coordinates, 0)]
+        factors = [f[:, 0] for f in self.factors(coordinates, 0)]
         made = factors[0]
         for factor in factors[1:]:
             made = (made[:, :, None] * factor[:, None]).reshape(len(made), -1, self.rank)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..equations import equation
-from ..networks import SPECTRAL, SeparableNetwork
+from ..networks import SPECTRAL
 from ..recipe import Recipe
 from ..runs import Damaged, npz, read_npz, write
 from ..solution import Ensemble, Solution
@@ -143,9 +143,12 @@ def recipe_facts(recipe: Recipe) -> dict[str, Any]:
     """A recipe, setting by setting."""
     network = recipe.network
     left_out = {"body"} if network.depth else {"body", *HIDDEN_LAYERS}  # the network's name says it
-    names = [name for name in ("rank", *type(network).__dataclass_fields__) if name not in left_out]
-    return {name: getattr(network, name) for name in names if hasattr(network, name)} | {
-        "optimiser": ", then ".join(repr(one) for one in recipe.optimisers),
+    names = [name for name in ("rank", *network.settings) if name not in left_out]
+    architecture = {name: network.settings[name] for name in names if name in network.settings}
+    optimisers = ", then ".join(repr(one) for one in recipe.optimisers)
+    return {
+        **architecture,
+        "optimiser": optimisers,
         "sampler": repr(recipe.sampler),
         "emphasis of conditions": recipe.emphasis,
         "weights": ", ".join(f"{k}: {v:g}" for k, v in recipe.weights.items()) or "1",
@@ -219,7 +222,7 @@ def slice_section(pictures: Iterable[list[Picture]]) -> str:
 def factor_section(solution: Solution, field: str) -> str:
     """The largest products of a field, factor by factor."""
     network = solution.model.network
-    if not isinstance(network, SeparableNetwork):
+    if not network.is_separable:
         return ""
     fields = solution.problem.fields
     field = field if field in fields else fields[0]
@@ -232,7 +235,7 @@ def factor_section(solution: Solution, field: str) -> str:
     first = ", of the first window of time" if len(solution.windows) > 1 else ""
     terms = " + ".join(f"{size:.4g} Π f<sub>{j + 1}</sub>" for j, size in enumerate(sizes))
     note = (
-        f"{escape(field)} is a sum of {network.rank} products of one-dimensional functions{first}."
+        f"{escape(field)} is a sum of {network.separable.rank} products of one-dimensional functions{first}."
         f" The {len(sizes)} largest, each function scaled to at most one:"
         f" {escape(field)} = {terms} + …"
     )

@@ -54,7 +54,7 @@ from jaxtyping import Array
 
 from ..core import on_cpu
 from ..domain import Box, Lattice, Points
-from ..networks import PINN, SPINN, PointwiseNetwork, SeparableNetwork, sources
+from ..networks import PINN, SPINN, AbstractNetwork
 from ..separable import best_split
 from .step_time import PaperNetwork, PaperSource
 
@@ -198,18 +198,18 @@ def counted(
     # shapes only: weights and coordinates are never made
     shapes = eqx.filter_eval_shape(lambda: network.build(jax.random.key(0), box))
     arrays, static = eqx.partition(shapes, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
-    number = points**axes if isinstance(network, PINN) else points
+    number = points if network.is_separable else points**axes
     coordinates = tuple(jax.ShapeDtypeStruct((number,), jnp.float32) for _ in range(axes))
 
     def evaluate(arrays: Any, coordinates: tuple[Array, ...]) -> list[Array]:
-        built: SeparableNetwork | PointwiseNetwork = eqx.combine(arrays, static)
+        built: AbstractNetwork = eqx.combine(arrays, static)
         place = Points(box.axes, coordinates)
-        if isinstance(built, SeparableNetwork):
+        if built.is_separable:
             place = Lattice(weights=None, **dict(zip(box.axes, coordinates)))
-        if nested and isinstance(built, SeparableNetwork):
-            source = PaperSource(PaperNetwork.split(built), place)
+        if nested and built.is_separable:
+            source = PaperSource(PaperNetwork.split(built.separable), place)
         else:
-            (source,) = sources(built, [place], [{(0, o) for o in orders}])
+            (source,) = built.sources([place], [{(0, o) for o in orders}])
         return [source.values({(0, o): 1.0}) for o in orders]
 
     with on_cpu():

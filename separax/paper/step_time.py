@@ -22,7 +22,7 @@ from jaxtyping import Array
 from ..core import PRECISION, InputError, in_float64
 from ..domain import Lattice, Place, flatten
 from ..equations import Problem
-from ..networks import PINN, ModifiedMLP, PointwiseNetwork, SeparableNetwork, along
+from ..networks import ModifiedMLP, PointwiseNetwork, SeparableNetwork, along
 from ..recipe import Recipe
 from ..residuals import Loss, Model
 from ..separable import AbstractValues, Key
@@ -42,7 +42,7 @@ class PaperNetwork(eqx.Module):
     def split(cls, network: SeparableNetwork) -> PaperNetwork:
         bodies = []
         for i in range(len(network.axes)):
-            body = jax.tree.map(lambda leaf, i=i: leaf[i], network.body)
+            body = jax.tree.map(lambda leaf, i=i: leaf[i], network.layers)
             layers = {
                 "hidden": [(la.weight, la.bias) for la in body.hidden],
                 "out": (body.out.weight, body.out.bias),
@@ -57,7 +57,7 @@ class PaperNetwork(eqx.Module):
     def features(self, i: int, x: Array) -> Array:
         """The factors of axis i: (points, components · rank)."""
         body, axis = self.bodies[i], self.network.axes[i]
-        activation = {"tanh": jnp.tanh, "sin": jnp.sin}[self.network.body.activation]
+        activation = self.network.layers.activation
 
         def dense(h: Array, layer: tuple[Array, Array]) -> Array:
             return jnp.matmul(h, layer[0], precision=PRECISION) + layer[1]
@@ -73,7 +73,7 @@ class PaperNetwork(eqx.Module):
             for layer in body["hidden"]:
                 h = activation(dense(h, layer))
         h = dense(h, body["out"])
-        if any(axis.walls):
+        if any(axis.zero_faces):
             rank = h.shape[-1] // self.network.components
             h = h * jnp.repeat(axis.envelope(x, 0)[0], rank, axis=-1)
         return h
@@ -85,14 +85,14 @@ class PaperSource(AbstractValues):
     def __init__(self, network: PaperNetwork | PointwiseNetwork, place: Place):
         self.network, self.axes, self.shape = network, place.axes, place.shape
         self.dtype = jax.tree.leaves(network)[0].dtype
-        if isinstance(network, PointwiseNetwork) and isinstance(place, Lattice):
+        if not isinstance(network, PaperNetwork) and isinstance(place, Lattice):
             place = flatten(place)
         self.coordinates = place.coordinates
 
     def _forward(self, coordinates: tuple[Array, ...]) -> Array:
         """Every component on the lattice, the axes' networks run one after the other; or at the
         points."""
-        if isinstance(self.network, PointwiseNetwork):
+        if not isinstance(self.network, PaperNetwork):
             nothing = (0,) * len(coordinates)
             return self.network.derivatives(coordinates, {nothing})[nothing]
         components = self.network.network.components
@@ -123,7 +123,7 @@ class PaperLoss(Loss):
     """The same loss from paper-style sources."""
 
     def sources(self, network: Any, places: Any) -> list[Any]:
-        separable = not isinstance(network, PointwiseNetwork)
+        separable = network.is_separable
         if separable and self.problem.lift is not None:
             raise InputError(
                 "bench: the paper's way has no values built in but zero: write hard=False for the"
@@ -138,8 +138,7 @@ class PaperLoss(Loss):
 
 
 def in_the_papers_way(network: Any) -> PaperNetwork | PointwiseNetwork:
-    """A built network as the paper's code has it."""
-    return PaperNetwork.split(network) if isinstance(network, SeparableNetwork) else network
+    return PaperNetwork.split(network.separable) if network.is_separable else network
 
 
 def ours(
@@ -156,7 +155,7 @@ def ours(
     Returns:
         "ms_per_step", "compile_seconds", and "memory_mb", None where the backend does not tell.
     """
-    if isinstance(recipe.network, PINN):  # its steps are long: rounds of a few suffice
+    if not recipe.network.is_separable:  # its steps are long: rounds of a few suffice
         recipe = dataclasses.replace(recipe, steps=SLOW_ROUND)
     trainer = Trainer(Loss(problem, recipe), None if seeds == 1 else seeds)
     key = jax.random.key(0)
@@ -273,7 +272,7 @@ def compare(
         times "faster" ours is, the "gradient_difference", "points" and "precision".
     """
     with in_float64():
-        few = SLOW_ROUND if isinstance(recipe.network, PINN) else 100
+        few = 100 if recipe.network.is_separable else SLOW_ROUND
         rows: dict[str, Any] = {
             "points": max(recipe.counts(problem.box).values()),
             "precision": recipe.precision,

@@ -32,9 +32,13 @@ from .identity import changed, check_same
 from .lock import Lock
 from .states import NAMES, Saver, State, States
 
-FORMAT = 2  # of the folder: another number, another version of separax
-SETTINGS, ENVIRONMENT = "settings.json", "environment.json"
-SOLUTION, RECORD = "solution.npz", "record.json"
+FORMAT = 3  # of the folder: another number, another version of separax
+SETTINGS, ENVIRONMENT, SOLUTION, RECORD = (
+    "settings.json",
+    "environment.json",
+    "solution.npz",
+    "record.json",
+)
 FORMAT_1 = "settings.toml"  # what a folder of format 1 has instead
 Content = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]  # of an archive: about, and arrays
 

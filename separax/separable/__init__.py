@@ -1,6 +1,16 @@
 """Separable functions: sums of products of one-dimensional functions, as a type with an algebra."""
 
-from .formats import KINDS, PLACES, Format, einsum, sum_of_products, train_format, tucker_format
+from .formats import (
+    FORMATS,
+    PLACES,
+    AbstractFormat,
+    Contraction,
+    Rank,
+    einsum,
+    sum_of_products,
+    train_format,
+    tucker_format,
+)
 from .gram import Square, blocks, mean_square, mean_squares, product_columns
 from .merging import (
     BatchedMerge,
@@ -31,16 +41,18 @@ from .tucker import (
 from .values import AbstractValues
 
 __all__ = [
-    "KINDS",
+    "FORMATS",
     "MOST_CORE",
     "PLACES",
     "RANKS",
+    "AbstractFormat",
     "AbstractValues",
     "BatchedMerge",
+    "Contraction",
     "FactorCache",
-    "Format",
     "Key",
     "Pair",
+    "Rank",
     "Row",
     "Separable",
     "Square",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Array
 
 from ..core import add_up
 from .merging import Key, Varying
+
+if TYPE_CHECKING:
+    from .separable import Separable
 
 
 class AbstractValues(ABC):
@@ -22,8 +25,10 @@ class AbstractValues(ABC):
         axes: the names of the coordinates.
         shape: of the arrays of values, one number per point.
         dtype: of the numbers.
+        separable: the fields, where they are sums of products; else nothing.
     """
 
+    separable: Sequence[Separable] = ()
     axes: tuple[str, ...]
     shape: tuple[int, ...]
     dtype: Any
@@ -35,6 +40,17 @@ class AbstractValues(ABC):
         Arguments:
             terms: coefficients c by derivative (component, orders).
         """
+
+    def factors(self, terms: Mapping[Key, Any], varying: Varying = ()) -> list[Array] | None:
+        """Per axis factors (points, columns) whose products add up to Σ c ∂ᵃu + Σ array · Σ c ∂ᵃu;
+        None where the fields are no sums of products.
+
+        Arguments:
+            terms: coefficients c by derivative.
+            varying: pairs of an array, 1 long along all axes but one, and the terms that it
+                multiplies.
+        """
+        return None
 
     def accepts_coefficient(self, shape: tuple[int, ...]) -> bool:
         """Whether the product of an array of this shape with derivatives is better left to

@@ -33,7 +33,6 @@ from ..core import (
 )
 from ..domain import TIME, Box, Lattice, Place, Points, slabs
 from ..equations import START, Inputs, Problem, values_of
-from ..networks import SeparableNetwork, sources
 from ..residuals import Model
 from ..separable import AbstractValues
 from .operators import AbstractOperator
@@ -62,12 +61,12 @@ class Piece(eqx.Module):
     @property
     def dtype(self) -> Any:
         """The precision of the network."""
-        return self.model.network.body.out.weight.dtype
+        return self.model.network.dtype
 
     @property
     def is_separable(self) -> bool:
         """Whether its network is a sum of products of functions of single coordinates."""
-        return isinstance(self.model.network, SeparableNetwork)
+        return self.model.network.is_separable
 
     def own_time(self, place: AnyPlace) -> AnyPlace:
         """A place in the network's precision, with time as the network counts it."""
@@ -91,7 +90,7 @@ def source_and_expressions(
     own, extra = piece.own_time(place), {}
     if TIME in place.axes:
         extra = {START: piece.time_origin.astype(piece.dtype)}
-    (source,) = sources(piece.model.network, [own], [operator.needs])
+    (source,) = piece.model.network.sources([own], [operator.needs])
     unknowns = piece.model.unknowns
     coordinates = Inputs(unknowns, extra).coordinates(own)
     return source, operator(problem, problem.field_map(source), coordinates, unknowns)

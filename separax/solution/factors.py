@@ -61,9 +61,9 @@ def linear_outputs(solution: Solution) -> dict[str, LinearOutput]:
 def has_core(network: Any) -> bool:
     """Whether a network is best written with its core. What is built in is a sum of products, whose
     columns join every axis."""
-    if not isinstance(network, SeparableNetwork) or not network.merge.core:
+    if not network.is_separable or not network.separable.merge.has_core:
         return False
-    more = 0 if network.lift is None else network.lift.rank
+    more = 0 if network.known_part is None else network.known_part.rank
     return math.prod(rank + more for rank in network.merge.ranks) <= MOST_CORE
 
 
@@ -93,7 +93,7 @@ def factors_on(solution: Solution, lattice: Lattice, order: int) -> dict[str, An
 
     def compute(piece: Piece, place: Lattice) -> Any:
         network: Any = piece.model.network
-        jets = network.jets(piece.own_time(place).coordinates, order)
+        jets = network.factors(piece.own_time(place).coordinates, order)
         return {
             name: Separable(axes, [jet[i] for jet in jets], ordered.weights)
             for i, name in enumerate(fields)
@@ -150,13 +150,14 @@ def _in_double(window: Solution, coordinates: Sequence[np.ndarray]) -> tuple[Any
 
 @eqx.filter_jit
 def _jets(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -> Any:
-    return network.jets(coordinates, order)
+    return network.factors(coordinates, order)
 
 
 @eqx.filter_jit
 def _columns(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int) -> Any:
-    known = None if network.lift is None else network.lift.jets(coordinates, order)
-    return network.unmerged(coordinates, order), known
+    known = network.known_part
+    own = network.columns(coordinates, order)
+    return own, None if known is None else known.factors(coordinates, order)
 
 
 # --- for any other tool --------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def factors(solution: Solution) -> dict[str, np.ndarray] | None:
         separable.
     """
     windows, network = solution.windows, solution.model.network
-    if not isinstance(network, SeparableNetwork):
+    if not network.is_separable:
         return None
     sums = linear_outputs(solution)
     order = max(n for output in sums.values() for _, orders in output.terms for n in orders)

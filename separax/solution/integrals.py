@@ -13,8 +13,7 @@ from jaxtyping import Array
 from ..core import add_up, check_fits, in_callers_precision, precision_for
 from ..domain import TIME, Lattice, Shape, quadrature
 from ..equations import Field, Problem, values_of
-from ..networks import SeparableSource
-from ..separable import AbstractValues, Separable, columns
+from ..separable import AbstractValues, Separable
 from .evaluation import Piece, Values, by_piece, evaluate, source_and_expressions
 
 if TYPE_CHECKING:
@@ -123,7 +122,5 @@ def _factors(
 ) -> Separable | None:
     """An expression as a sum of products; None where it is none, or the domain is no box."""
     formal = isinstance(expression, Field) and expression.linear and expression.is_formal
-    if not (isinstance(source, SeparableSource) and formal and shape is None):
-        return None
-    each = (c[None] for c in columns(source.parts(expression.terms)))
-    return Separable(lattice.axes, each, weights)
+    found = source.factors(expression.terms) if formal and shape is None else None
+    return None if found is None else Separable(lattice.axes, (f[None] for f in found), weights)

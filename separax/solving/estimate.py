@@ -34,7 +34,7 @@ from ..recipe import Recipe, Solve
 from ..residuals import Loss, Model, linearised, roots
 from ..separable import Key
 from ..solution import Solution
-from .levels import Level, cut_short, functions_of, network_of, points_for, polynomials, values
+from .levels import Level, cut_short, functions_of, points_for, polynomials, values
 
 MODES = 1024  # products of functions, whose matrix is decomposed in a second
 POINTS = 2**14  # inside
@@ -127,7 +127,7 @@ def estimated(found: Solution) -> Level:
     unknowns = {name: float(value) for name, value in found.model.unknowns.items()}
     return Level(
         functions=had,
-        rank=max(network_of(found.model).merge.ranks),
+        rank=max(found.model.network.separable.merge.ranks),
         left=math.sqrt(found.best_loss / total) if total > TINY else 0.0,
         tails=dict(zip(problem.box.axes, map(float, tails))),
         missed=_missed(problem, now, zero, size),
@@ -174,15 +174,17 @@ def _evaluated(loss: Loss, model: Model, places: Any, inside: Lattice) -> _Seen:
     scattered: list[bool] = []
 
     def evaluated(model: Model) -> _Seen:
-        network = network_of(model)
-        basis = network_of(Model.build(loss.problem, loss.recipe, jax.random.key(0)))
+        network = model.network.separable
+        basis = Model.build(loss.problem, loss.recipe, jax.random.key(0)).network.separable
         parts = []
         for part in linearised(loss, model, places, {}):
             scattered.append(isinstance(part.place, Points))
             functions = basis.features(part.place.coordinates, order)
-            parts.append(_Part(part.left, part.slopes, part.unknowns, functions, None))
+            own = part.residual, part.derivatives, part.by_unknown
+            parts.append(_Part(*own, functions, None))
         features = network.features(inside.coordinates, 0)
-        known = 0.0 if network.lift is None else network.lift.on_lattice(inside.coordinates)
+        built_in = network.known_part
+        known = 0.0 if built_in is None else built_in.on_lattice(inside.coordinates)
         fields, *cut = (
             known + values(network, features, c)
             for c in (network.coefficients, *cut_short(network))

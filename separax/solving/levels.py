@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ from jaxtyping import Array
 from ..core import tuning
 from ..domain import GaussLegendre
 from ..equations import Problem
-from ..networks import SPINN, SeparableNetwork, function_degrees
+from ..networks import SPINN, SeparableNetwork
 from ..recipe import Recipe, Solve
 from ..residuals import Loss, Model, block_sizes
 from ..separable import multiply_core
@@ -149,14 +149,9 @@ def refined(
 # --- networks ------------------------------------------------------------------------------------
 
 
-def network_of(model: Model) -> SeparableNetwork:
-    """The network of a model that was solved for: always a separable one."""
-    return cast("SeparableNetwork", model.network)
-
-
 def functions_of(problem: Problem, model: Model) -> dict[str, int]:
     """The number of functions of every axis."""
-    return {a: axis.inputs for a, axis in zip(problem.box.axes, network_of(model).axes)}
+    return {a: axis.inputs for a, axis in zip(problem.box.axes, model.network.separable.axes)}
 
 
 def cut_short(network: SeparableNetwork) -> list[list[Array]]:
@@ -180,7 +175,10 @@ def values(network: SeparableNetwork, features: Any, coefficients: Any) -> Array
     """
     factors = [jnp.einsum("cnf,cfr->cnr", f[:, 0], c) for f, c in zip(features, coefficients)]
     cores = [None] * network.components if network.core is None else network.core
-    each = [network.merge.on_lattice([f[c] for f in factors], core) for c, core in enumerate(cores)]
+    each = [
+        network.merge.contraction.on_lattice([f[c] for f in factors], core)
+        for c, core in enumerate(cores)
+    ]
     return jnp.stack(each)
 
 
@@ -188,7 +186,7 @@ def _parameters(
     problem: Problem, recipe: Recipe, coefficients: Any, core: Any, unknowns: Any
 ) -> Array:
     """The parameters of a recipe's network with these coefficients, as one vector."""
-    network = network_of(Model.build(problem, recipe, jax.random.key(0)))
+    network = Model.build(problem, recipe, jax.random.key(0)).network.separable
     made = Model(network.with_coefficients(coefficients, core), unknowns)
     return ravel_pytree(eqx.filter(made, eqx.is_array))[0]
 
@@ -198,7 +196,7 @@ def constants(problem: Problem, recipe: Recipe, values: Sequence[float]) -> Arra
 
     def parameters() -> Array:
         model = Model.build(problem, recipe, jax.random.key(0))
-        (own,) = (jnp.zeros_like(c) for c in network_of(model).coefficients)
+        (own,) = (jnp.zeros_like(c) for c in model.network.separable.coefficients)
         own = own.at[:, 0, 0].set(jnp.asarray(values))
         return _parameters(problem, recipe, [own], None, model.unknowns)
 
@@ -216,11 +214,11 @@ def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
     """
 
     def built(key: Array) -> SeparableNetwork:
-        return network_of(Model.build(problem, recipe, key))
+        return Model.build(problem, recipe, key).network.separable
 
     # as few programs as can be: nearly all the time here is compiling
     random = jax.jit(lambda key: built(key).coefficients)(jax.random.key(seed))
-    old, fresh = network_of(model), jax.eval_shape(built, jax.random.key(0))
+    old, fresh = model.network.separable, jax.eval_shape(built, jax.random.key(0))
     was = jax.jit(lambda network: network.coefficients)(old)
     was, random = [np.asarray(c) for c in was], [np.asarray(c) for c in random]
     if fresh.core is None:
@@ -276,7 +274,7 @@ def _wider(
 
 def _shared(had: Any, has: Any) -> tuple[np.ndarray, np.ndarray]:
     """The places of the functions that two axes share."""
-    degrees = [function_degrees(axis.inputs, axis.frequencies > 0) for axis in (had, has)]
+    degrees = [axis.encoding.degrees for axis in (had, has)]
     most = min(each.max() for each in degrees)
     first, second = (np.flatnonzero(each <= most) for each in degrees)
     return first, second

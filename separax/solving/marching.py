@@ -22,7 +22,6 @@ from jaxtyping import Array
 from ..core import Diverged, InputError, finite, listed, options_for_few_runs
 from ..domain import TIME, Lattice, quadrature
 from ..equations import START, Inputs, Problem, ValueTerm, values_name, values_of
-from ..networks import sources
 from ..recipe import Recipe
 from ..residuals import Loss, Model
 from ..runs import Run, keep_solution
@@ -290,7 +289,7 @@ def _ends(trainer: Trainer) -> Callable[[Array, Given], dict[str, Array]]:
                 for a, c in zip(term.fixed.axes, term.fixed.coordinates)
             }
             place = Lattice(weights=None, **axes)
-            (source,) = sources(model.network, [place], [term.derivatives])
+            (source,) = model.network.sources([place], [term.derivatives])
             coordinates = Inputs(model.unknowns, given).coordinates(place)
             field = term.operator(problem.field_map(source), coordinates, model.unknowns)
             found[name] = values_of(field, place.shape, term.name).astype(dtype)

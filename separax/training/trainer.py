@@ -40,7 +40,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ..core import Options, options_for_few_runs, options_for_training, with_types_of
 from ..domain import Uniform
 from ..equations import ExtraInputs
-from ..networks import matrices
 from ..residuals import Loss, Model, Objective
 
 LONG = 100  # steps of a stage from which it is checked only every few of them
@@ -187,7 +186,7 @@ class Trainer:
         model = Model.build(self.loss.problem, self.loss.recipe, key)
         arrays, static = eqx.partition(model, eqx.is_array)
         params, unravel = ravel_pytree(arrays)
-        layers = ravel_pytree(matrices(arrays))[1]
+        layers = ravel_pytree(arrays.layers())[1]
         self._whole = (lambda params: eqx.combine(unravel(params), static)), layers
         return params
 
@@ -390,8 +389,8 @@ class Trainer:
     def _options(self) -> Options:
         if self.block == self.optimiser.block == 1:  # a few long steps
             return options_for_few_runs()
-        model = jax.eval_shape(lambda key: self.model(self._build(key)), jax.random.key(0))
-        return options_for_training(model.network.body.out.weight.shape[-1])
+        model = Model.shapes(self.loss.problem, self.loss.recipe)
+        return options_for_training(model.network.outputs)
 
 
 @dataclass(frozen=True)

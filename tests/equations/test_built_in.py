@@ -17,7 +17,7 @@ import separax as sx
 from separax.equations.boundary_interpolation import FADED, FUNCTIONS
 from separax.equations.inputs import Inputs
 from separax.networks.bases import Line
-from separax.networks.encodings import Axis
+from separax.networks.encodings import Axis, Coordinate
 from separax.networks.known_part import KnownPart
 from separax.output.viewer.data import payload
 from separax.residuals.loss import Loss
@@ -301,7 +301,7 @@ def test_series_are_differentiated_as_functions_are(periodic, double):
     nodes = line.nodes(33)
     series = line.fitted(np.stack([np.sin(np.pi * nodes), np.cos(3 * np.pi * nodes)], 1))
     x = np.linspace(0.3, 2.3, 9)
-    found = line.jets(jnp.asarray(x), series, 2)
+    found = line.factors(jnp.asarray(x), series, 2)
     np.testing.assert_allclose(found[0], line.values(x, 33) @ series, atol=1e-13)
     np.testing.assert_allclose(
         found[0], np.stack([np.sin(np.pi * x), np.cos(3 * np.pi * x)], 1), atol=1e-13
@@ -310,7 +310,7 @@ def test_series_are_differentiated_as_functions_are(periodic, double):
     np.testing.assert_allclose(found[2][:, 1], -9 * np.pi**2 * np.cos(3 * np.pi * x), atol=1e-8)
     low = line.cut(series, 2)
     assert len(low) == (5 if periodic else 3)
-    assert line.jets(jnp.asarray(x), series[:1], 3).shape == (4, 9, 2)
+    assert line.factors(jnp.asarray(x), series[:1], 3).shape == (4, 9, 2)
 
 
 def test_lifts_are_compared_by_their_numbers():
@@ -670,7 +670,7 @@ def test_series_are_long_enough_for_what_is_accepted():
 
 @pytest.mark.parametrize("wall", ["--", "++", "--+", "-++", "--++"])
 def test_envelopes_with_a_slope_of_zero(wall, double):
-    axis = Axis(0.5, 3.0, True, 0, (wall,))
+    axis = Axis(0.5, 3.0, Coordinate(), (wall,))
     ends = axis.envelope(jnp.array([0.5, 3.0]), 1)[..., 0]
     for side, end in itertools.product("-+", (0, 1)):
         if "-+"[end] == side:

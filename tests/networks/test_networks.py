@@ -14,8 +14,7 @@ from separax.domain.box import Box
 from separax.domain.places import Lattice, Points, flatten
 from separax.networks.architectures import NETWORKS, PINN, SPINN, network_name
 from separax.networks.bodies import MLP, ModifiedMLP, first_layer
-from separax.networks.encodings import Axis
-from separax.networks.values import sources
+from separax.networks.encodings import Axis, Coordinate
 
 BOX = Box(t=(0, 2), x=(-1, 1), y=(0.5, 3))
 KEY = jax.random.key(3)
@@ -28,20 +27,20 @@ def double():
         yield
 
 
-def spinn(box=BOX, components=1, periodic=(), walls=None, dtype=jnp.float64, **options):
+def spinn(box=BOX, components=1, periodic=(), zero_faces=None, dtype=jnp.float64, **options):
     return filled(
         SPINN(**{"rank": 4, "width": 6, "depth": 2} | options),
         box,
         components,
         periodic,
-        walls,
+        zero_faces,
         dtype,
     )
 
 
-def pinn(box=BOX, components=1, periodic=(), walls=None, dtype=jnp.float64, **options):
+def pinn(box=BOX, components=1, periodic=(), zero_faces=None, dtype=jnp.float64, **options):
     return filled(
-        PINN(**{"width": 6, "depth": 2} | options), box, components, periodic, walls, dtype
+        PINN(**{"width": 6, "depth": 2} | options), box, components, periodic, zero_faces, dtype
     )
 
 
@@ -65,8 +64,8 @@ def random_coordinates(counts, box=BOX):
 
 
 @eqx.filter_jit
-def jets_of(network, coordinates, order):
-    return network.jets(coordinates, order)
+def factors_of(network, coordinates, order):
+    return network.factors(coordinates, order)
 
 
 def values_at(network, place, requests):
@@ -79,7 +78,7 @@ def places_values(network, places, requests):
 
     @eqx.filter_jit
     def run(network, places):
-        made = sources(network, places, needs)
+        made = network.sources(places, needs)
         return [[source.values(terms) for terms in each] for source, each in zip(made, requests)]
 
     return run(network, jax.tree.map(jnp.asarray, places))
@@ -95,7 +94,7 @@ def close(found, expected, relative=1e-11):
 @eqx.filter_jit
 def forward(body, features):
     """A body of one network, written plainly: (points, inputs) → (points, outputs)."""
-    act = getattr(jnp, body.activation)
+    act = body.activation
     if isinstance(body, MLP):
         h = features
         for layer in body.hidden:
@@ -129,11 +128,12 @@ def test_the_factors_of_a_spinn_are_small_networks_of_one_coordinate_each(body, 
     """Of the coordinate scaled to [-1, 1], or of the raw one."""
     network = spinn(body=body, activation=activation, scaled=not raw)
     coordinates = random_coordinates((5, 3, 4))
-    for i, (axis, x, jet) in enumerate(
-        zip(BOX.axes, coordinates, jets_of(network, coordinates, 0))
+    for i, (axis, x, factor) in enumerate(
+        zip(BOX.axes, coordinates, factors_of(network, coordinates, 0))
     ):
         close(
-            jet[0, 0], forward(own_body(network, i), (x if raw else scaled(x, BOX[axis]))[:, None])
+            factor[0, 0],
+            forward(own_body(network, i), (x if raw else scaled(x, BOX[axis]))[:, None]),
         )
 
 
@@ -144,21 +144,21 @@ def test_the_factors_of_a_spinn_are_small_networks_of_one_coordinate_each(body, 
         {"body": "modified", "activation": "sin", "scaled": False},
         {
             "components": 2,
-            "walls": [["", "-"], ["-+", ""], ["+", "-+"]],
+            "zero_faces": [["", "-"], ["-+", ""], ["+", "-+"]],
             "periodic": ("t",),
             "frequencies": 2,
         },
     ],
     ids=["mlp", "modified", "walls"],
 )
-def test_the_jets_of_a_spinn_are_its_nested_derivatives(options):
+def test_the_factors_of_a_spinn_have_its_nested_derivatives(options):
     network = spinn(**options)
     coordinates = random_coordinates((3, 2, 4))
-    found = jets_of(network, coordinates, 3)
+    found = factors_of(network, coordinates, 3)
 
     @jax.jit
     def nested(coordinates):
-        value = lambda c: tuple(jet[:, 0] for jet in network.jets(c, 0))  # noqa: E731
+        value = lambda c: tuple(factor[:, 0] for factor in network.factors(c, 0))  # noqa: E731
         out = []
         for _ in range(4):
             out.append(value(coordinates))
@@ -168,20 +168,20 @@ def test_the_jets_of_a_spinn_are_its_nested_derivatives(options):
             )
         return tuple(jnp.stack(each, 1) for each in zip(*out))
 
-    for jet, expected in zip(found, nested(coordinates)):
+    for factor, expected in zip(found, nested(coordinates)):
         for k in range(4):
-            close(jet[:, k], expected[:, k])
+            close(factor[:, k], expected[:, k])
 
 
 def test_axes_may_have_different_numbers_of_points():
     """The shorter axes are filled up for the pass; nothing of it is seen outside."""
     network = spinn()
     coordinates = random_coordinates((7, 1, 4))
-    found = jets_of(network, coordinates, 2)
-    assert [jet.shape for jet in found] == [(1, 3, 7, 4), (1, 3, 1, 4), (1, 3, 4, 4)]
-    for i, jet in enumerate(found):
+    found = factors_of(network, coordinates, 2)
+    assert [factor.shape for factor in found] == [(1, 3, 7, 4), (1, 3, 1, 4), (1, 3, 4, 4)]
+    for i, factor in enumerate(found):
         alone = [coordinates[i] if j == i else jnp.full(len(coordinates[i]), 0.7) for j in range(3)]
-        close(jet, jets_of(network, tuple(alone), 2)[i], 1e-13)
+        close(factor, factors_of(network, tuple(alone), 2)[i], 1e-13)
 
 
 def test_fill_points_have_no_gradient():
@@ -189,11 +189,11 @@ def test_fill_points_have_no_gradient():
     x, y = jnp.linspace(0, 1, 9), jnp.array([0.3, 0.9])
 
     def second(y):
-        return jnp.sum(network.jets((x, y), 0)[1])
+        return jnp.sum(network.factors((x, y), 0)[1])
 
     close(
         jax.jit(jax.grad(second))(y),
-        jax.jit(jax.grad(lambda y: jnp.sum(network.jets((y, y), 0)[1])))(y),
+        jax.jit(jax.grad(lambda y: jnp.sum(network.factors((y, y), 0)[1])))(y),
     )
 
 
@@ -205,7 +205,8 @@ def test_boxes_of_one_to_seven_axes(axes):
     place = Lattice(**{a: np.linspace(*box[a], n) for a, n in zip(box.axes, counts)})
     (values,) = values_at(network, place, [{(0, (0,) * axes): 1.0}])
     factors = [
-        jet[0, 0] for jet in jets_of(network, tuple(jnp.asarray(c) for c in place.coordinates), 0)
+        factor[0, 0]
+        for factor in factors_of(network, tuple(jnp.asarray(c) for c in place.coordinates), 0)
     ]
     assert values.shape == counts
     letters = "ijklmno"[:axes]
@@ -267,7 +268,7 @@ def test_padded_weights_are_zero_and_stay_zero():
         random_coordinates((3, 4, 5)),
     )
     slope = eqx.filter_jit(
-        eqx.filter_grad(lambda n: sum(jnp.sum(jet**2) for jet in n.jets(coordinates, 1)))
+        eqx.filter_grad(lambda n: sum(jnp.sum(factor**2) for factor in n.factors(coordinates, 1)))
     )(network)
     for stacked in (weight, slope.body.hidden[0].weight):
         assert stacked.shape == (3, 7, 6)
@@ -280,7 +281,7 @@ def test_padded_weights_are_zero_and_stay_zero():
 def test_walls_vanish_exactly(make):
     """u = 0 on both faces of x for one component, on the lower or the upper one for others: not nearly, but 0."""
     bounds, walls = (0, 10), [["-+", "-", "+", ""], ["", "", "", ""]]
-    network = make(box=Box(x=bounds, y=(0, 1)), components=4, walls=walls, dtype=jnp.float32)
+    network = make(box=Box(x=bounds, y=(0, 1)), components=4, zero_faces=walls, dtype=jnp.float32)
     place = Lattice(
         x=np.array([*bounds, 0.4 * bounds[0] + 0.6 * bounds[1]]), y=np.linspace(0, 1, 5)
     )
@@ -299,7 +300,7 @@ def test_walls_vanish_exactly(make):
     [(-1, 1), (0, 0.3), (0, 10), (0.1, 0.7), (0.05, 1.1), (3, 3.7), (0, 2 * math.pi), (-1e3, 1.0)],
 )
 def test_envelopes_are_zero_on_their_walls_whatever_the_bounds(dtype, bounds):
-    axis = Axis(float(bounds[0]), float(bounds[1]), True, 0, ("-+", "-", "+"))
+    axis = Axis(float(bounds[0]), float(bounds[1]), Coordinate(), ("-+", "-", "+"))
     ends = jax.jit(lambda x: axis.envelope(x, 0)[0])(jnp.asarray(bounds, dtype))
     np.testing.assert_array_equal(ends[0, :2], 0.0)
     np.testing.assert_array_equal(ends[1, ::2], 0.0)
@@ -308,7 +309,7 @@ def test_envelopes_are_zero_on_their_walls_whatever_the_bounds(dtype, bounds):
 
 def test_walls_have_size_one_between():
     """The envelopes: 1 - s², (1 + s) / 2 and (1 - s) / 2 of the scaled coordinate s."""
-    axis = Axis(0.0, 4.0, True, 0, ("-+", "-", "+", ""))
+    axis = Axis(0.0, 4.0, Coordinate(), ("-+", "-", "+", ""))
     close(
         axis.envelope(jnp.array([0.0, 1.0, 2.0, 4.0]), 0)[0],
         np.array([[0, 0, 1, 1], [0.75, 0.25, 0.75, 1], [1, 0.5, 0.5, 1], [0, 1, 0, 1]]),
@@ -324,7 +325,7 @@ def test_walls_have_size_one_between():
         {"body": "modified", "scaled": False},
         {
             "components": 2,
-            "walls": [["", "-"], ["-+", ""], ["+", ""]],
+            "zero_faces": [["", "-"], ["-+", ""], ["+", ""]],
             "periodic": ("y",),
             "frequencies": 2,
             "body": "mlp",
@@ -438,9 +439,9 @@ def passes(monkeypatch):
     seen = []
     for body in (MLP, ModifiedMLP):
 
-        def counted(self, given, fan, original=body.features):
-            found = original(self, given, fan)
-            seen.append(found.shape[:-1])
+        def counted(self, x, original=body.features):
+            found = original(self, x)
+            seen.append(found.array.shape[:-1])
             return found
 
         monkeypatch.setattr(body, "features", counted)
@@ -459,8 +460,8 @@ def test_every_coordinate_goes_through_the_network_once(passes, body):
     jax.eval_shape(
         lambda: [
             source.shape
-            for source in sources(
-                network, [inside, initial, walls, data], [needs, nothing, nothing, nothing]
+            for source in network.sources(
+                [inside, initial, walls, data], [needs, nothing, nothing, nothing]
             )
         ]
     )
@@ -476,7 +477,7 @@ def test_passes_of_a_spinn_are_linear_in_the_points_of_an_axis_and_those_of_a_pi
     needs = [(0, (2, 0, 0)), (0, (0, 2, 0)), (0, (0, 0, 2))]
     for n in (4, 8):
         jax.eval_shape(
-            lambda n=n: sources(network, [BOX.lattice(n)], [needs])[0].values(
+            lambda n=n: network.sources([BOX.lattice(n)], [needs])[0].values(
                 dict.fromkeys(needs, 1.0)
             )
         )
@@ -492,7 +493,7 @@ def test_the_matrix_products_of_a_body_have_as_many_rows_as_coordinates():
     network = spinn()
 
     def rows(n):
-        closed = jax.make_jaxpr(lambda c: network.jets(c, 2))((jnp.zeros(n),) * 3)
+        closed = jax.make_jaxpr(lambda c: network.factors(c, 2))((jnp.zeros(n),) * 3)
         inner = [
             e.params["call_jaxpr"].jaxpr for e in closed.jaxpr.eqns if "call_jaxpr" in e.params
         ]
@@ -601,7 +602,7 @@ def test_networks_are_built_and_run_in_the_asked_precision(make, dtype):
 
     def run():
         network = architecture.build(KEY, BOX, 1, ("y",), [["-+"], [""], [""]], dtype)
-        return network.body, sources(network, [BOX.lattice(3)], [[(0, (2, 0, 0))]])[0].values(
+        return network.body, network.sources([BOX.lattice(3)], [[(0, (2, 0, 0))]])[0].values(
             {(0, (2, 0, 0)): 1.0}
         )
 

@@ -94,11 +94,7 @@ def prepared(network):
 
     def squares(params):
         (source, *_) = loss.sources(eqx.combine(params, rest).network, places)
-        expressions = loss.problem.expressions(source, places[0].arrays(), {})
-        return (
-            loss.residual("along", expressions["along"], source, places[0], Inputs({}, {})).values
-            ** 2
-        )
+        return loss.squared(loss.at(0, places[0], source, Inputs({}, {})))["along"]
 
     return loss, params, lambda params: eqx.combine(params, rest), places, squares
 

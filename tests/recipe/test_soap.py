@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax.networks.bodies import matrices
 from separax.residuals.model import Model
 from separax.runs.states import States
 
@@ -152,14 +151,12 @@ def test_only_the_weights_of_layers_are_matrices(network):
     )
     model = Model.build(problem, sx.Recipe(network), jax.random.key(0))
     layers = [model.network.body.out, *model.network.body.hidden]
-    shaped = {id(leaf) for leaf in jax.tree.leaves(matrices(model)) if leaf.ndim > 1}
+    shaped = {id(leaf) for leaf in jax.tree.leaves(model.layers()) if leaf.ndim > 1}
     assert {id(layer.weight) for layer in layers} <= shaped
-    assert all(
-        leaf.ndim == 1 for leaf in jax.tree.leaves(matrices(model)) if id(leaf) not in shaped
-    )
+    assert all(leaf.ndim == 1 for leaf in jax.tree.leaves(model.layers()) if id(leaf) not in shaped)
     plain, again = (
         np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(m)])
-        for m in (model, matrices(model))
+        for m in (model, model.layers())
     )
     np.testing.assert_array_equal(plain, again)  # in the order they had
 

@@ -13,7 +13,8 @@ from test_normal import dense, system
 
 import separax as sx
 from separax.recipe.optimisers.damping import by_conjugate_gradients
-from separax.residuals.all_parameters import residuals, weight_equations
+from separax.residuals.all_parameters import weight_equations
+from separax.residuals.linearise import residuals
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
 from separax.runs.states import States

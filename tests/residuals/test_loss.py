@@ -12,6 +12,7 @@ import separax as sx
 from separax.equations.inputs import Inputs
 from separax.paper.catalogue import find
 from separax.paper.step_time import PaperLoss
+from separax.residuals.evaluation import condition_squares, residual_factors
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
 from separax.solution import Piece
@@ -32,7 +33,7 @@ def _double():
 class LatticeLoss(Loss):
     """Never takes the way without a lattice."""
 
-    def _squarable(self, *_):
+    def avoids_lattice(self, at):
         return False
 
 
@@ -48,6 +49,12 @@ def build(problem, how, loss=Loss, seed=0):
         Model.build(problem, how, jax.random.key(seed)),
         found.draw(jax.random.key(7), jnp.array(0)),
     )
+
+
+def at_places(loss, model, places):
+    """The fields inside and where the conditions are."""
+    inputs, sources = Inputs(model.unknowns, {}), loss.sources(model.network, places)
+    return [loss.at(i, *each, inputs) for i, each in enumerate(zip(places, sources))]
 
 
 def values_and_gradients(problem, how, loss=Loss):
@@ -263,18 +270,18 @@ def linear_problem(equation):
 
 
 @pytest.mark.parametrize("equation", linear_equations(), ids=lambda e: e.__name__)
-def test_linear_residuals_need_no_lattice(equation):
+def test_linear_residuals_need_no_lattice(equation, monkeypatch):
     taken = []
 
-    class Seen(Loss):
-        def _factors(self, *arguments):
-            factors = super()._factors(*arguments)
-            taken.append(factors is not None)
-            return factors
+    def seen(*arguments):
+        factors = residual_factors(*arguments)
+        taken.append(factors is not None)
+        return factors
 
+    monkeypatch.setattr("separax.residuals.evaluation.residual_factors", seen)
     sampler = sx.GaussLegendre() if equation.__name__ == "sum_of_angles" else sx.Uniform()
     problem, how = linear_problem(equation), recipe(points=(14, 16, 18), sampler=sampler)
-    short = values_and_gradients(problem, how, Seen)
+    short = values_and_gradients(problem, how)
     assert taken
     assert all(taken)
     agree(short, values_and_gradients(problem, how, LatticeLoss), 2e-5)
@@ -502,12 +509,9 @@ def test_quadratic_residuals_have_the_same_square_without_a_lattice(residual, sa
     def terms(loss):
         return jax.jit(lambda params: loss(eqx.combine(unravel(params), static), places))
 
-    inside = loss.sources(model.network, places)[0]
-    for name, expression in problem.expressions(inside, places[0].arrays(), model.unknowns).items():
-        assert (
-            loss._factors(name, expression, inside, places[0], Inputs(model.unknowns, {}))
-            is not None
-        )
+    inside, *_ = at_places(loss, model, places)
+    for name, expression in loss.residuals(inside).items():
+        assert residual_factors(loss, name, expression, inside) is not None
     plain = LatticeLoss(problem, how)
     quick, slow = terms(loss)(params), terms(plain)(params)
     assert quick.dtype == jnp.float32
@@ -566,10 +570,8 @@ def test_linear_conditions_need_no_lattice(name, sampler):
         recipe(points=(14, 16, 18), sampler=sampler),
     )
     loss, model, places = build(problem, how)
-    for term, place, source in zip(
-        problem.terms, places[1:], loss.sources(model.network, places)[1:]
-    ):
-        assert loss._squares(term, place, source, Inputs(model.unknowns, {})) is not None
+    for term, at in zip(problem.terms, at_places(loss, model, places)[1:]):
+        assert condition_squares(loss, term, at) is not None
     short = values_and_gradients(problem, how)
     assert short[0].dtype == np.float64
     assert short[0][1] > 1e-3
@@ -594,8 +596,8 @@ def test_linear_conditions_need_no_lattice(name, sampler):
 def test_other_conditions_keep_the_lattice(condition):
     problem, how = with_condition(condition), recipe(points=(14, 16, 18))
     loss, model, places = build(problem, how)
-    (term,), (source,) = problem.terms, loss.sources(model.network, places)[1:]
-    assert loss._squares(term, places[1], source, Inputs(model.unknowns, {})) is None
+    (term,), (at,) = problem.terms, at_places(loss, model, places)[1:]
+    assert condition_squares(loss, term, at) is None
     short = values_and_gradients(problem, how)
     agree(short, values_and_gradients(problem, how, LatticeLoss), 5e-5)
 
@@ -607,11 +609,8 @@ def test_a_term_on_several_faces_of_a_large_network_keeps_the_lattice():
         recipe(sx.SPINN(rank=256, width=8, depth=1), points=5),
     )
     loss, model, places = build(problem, how)
-    sources = loss.sources(model.network, places)
-    assert all(
-        loss._squares(*each, Inputs(model.unknowns, {})) is None
-        for each in zip(problem.terms, places[1:], sources[1:])
-    )
+    each = zip(problem.terms, at_places(loss, model, places)[1:])
+    assert all(condition_squares(loss, term, at) is None for term, at in each)
 
 
 def products_of_a_step(problem, precision):

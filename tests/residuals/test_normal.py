@@ -72,14 +72,9 @@ def dense(loss, model, places):
 
     def roots(params):
         found = eqx.combine(whole(params), static)
-        from separax.networks.values import sources
-
-        inside, *others = sources(found.network, places, loss.needs)
-        known = Inputs(found.unknowns, {})
-        expressions = loss.problem.expressions(inside, known.coordinates(places[0]), found.unknowns)
-        parts = [loss.residual(n, e, inside, places[0], known) for n, e in expressions.items()]
-        for term, place, source in zip(loss.problem.terms, places[1:], others):
-            parts += loss.parts(term, place, source, known)
+        inputs, sources = Inputs(found.unknowns, {}), found.network.sources(places, loss.needs)
+        each = enumerate(zip(places, sources))
+        parts = [part for i, at in each for part in loss.parts(i, loss.at(i, *at, inputs))]
         out = []
         for part in parts:
             weight = loss.weights[loss.names.index(part.name)] * part.factor
@@ -179,13 +174,13 @@ def test_features_times_coefficients_are_the_factors():
     coordinates = tuple(
         jnp.linspace(*problem.box[a], n) for a, n in zip(problem.box.axes, (4, 5, 6))
     )
-    for features, coefficients, jet in zip(
+    for features, coefficients, factor in zip(
         network.features(coordinates, 2),
         network.coefficients,
-        network.jets(coordinates, 2),
+        network.factors(coordinates, 2),
         strict=True,
     ):
-        assert np.allclose(jnp.einsum("conf,cfr->conr", features, coefficients), jet, atol=1e-12)
+        assert np.allclose(jnp.einsum("conf,cfr->conr", features, coefficients), factor, atol=1e-12)
     again = network.with_coefficients(network.coefficients)
     assert all(
         np.array_equal(a, b) for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(network))

@@ -341,7 +341,7 @@ def test_a_damaged_state_is_replaced_by_the_one_before(made, folder, capsys):
 @pytest.mark.usefixtures("often")
 def test_damaged_settings_are_written_anew_from_the_state(made, folder, capsys):
     before = read_settings(folder)
-    (folder / "settings.json").write_text('{"format": 2}')
+    (folder / "settings.json").write_text('{"format": 3}')
     with pytest.raises(files.Damaged, match=r"settings.json has no checksum"):
         sx.load(folder)
     solve(folder, resume=True)
@@ -354,10 +354,10 @@ def test_damaged_settings_are_written_anew_from_the_state(made, folder, capsys):
 
 def test_runs_of_another_version_are_refused_by_name(folder):
     kept = read_settings(folder)
-    files.write(folder / "settings.json", files.sealed_json(kept | {"format": 3, "separax": "9.1"}))
+    files.write(folder / "settings.json", files.sealed_json(kept | {"format": 4, "separax": "9.1"}))
     for use in (lambda: sx.load(folder), lambda: solve(folder, resume=True)):
         with pytest.raises(
-            sx.InputError, match=r"format 3, written by separax 9.1; this version reads format 2"
+            sx.InputError, match=r"format 4, written by separax 9.1; this version reads format 3"
         ):
             use()
     (folder / "settings.json").rename(folder / "settings.toml")

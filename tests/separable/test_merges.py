@@ -29,15 +29,12 @@ def summed(merge, factors, core, at):
     return total
 
 
-@pytest.mark.parametrize("kind", merges.KINDS)
+@pytest.mark.parametrize("kind", merges.FORMATS)
 @pytest.mark.parametrize("sizes", [(2,), (3, 2), (2, 1, 3), (2, 3, 1, 2)])
 def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes):
-    axes = len(sizes)
-    merge = {
-        "cp": lambda: merges.sum_of_products(axes, sizes[0]),
-        "tucker": lambda: merges.tucker_format(sizes),
-        "train": lambda: merges.train_format(axes, sizes[1:]),
-    }[kind]()
+    axes, names = len(sizes), "txyz"[: len(sizes)]
+    ranks = {"cp": sizes[0], "tucker": dict(zip(names, sizes)), "train": sizes[1:]}
+    merge = merges.FORMATS[kind](names, ranks[kind])
     rng = np.random.default_rng(axes)
     factors = [rng.normal(size=(n, r)) for n, r in zip((2, 3, 2, 4), merge.ranks)]
     core = rng.normal(size=merge.core_shape) if merge.core else None
@@ -45,16 +42,16 @@ def test_every_way_of_computing_a_merge_gives_the_sum_it_stands_for(kind, sizes)
 
     @jax.jit
     def computed(factors, core):
-        plain = merge.columns([f[None] for f in factors], None if core is None else core[None])
+        plain = merge.columns(factors, core)
         rows = [f[jnp.array([k, 0])] for f, k in zip(factors, at)]
         sides, scattered = [], []
         for i, factor in enumerate(factors):
             own = factor.reshape([-1 if k == i else 1 for k in range(axes)] + [merge.ranks[i]])
-            sides.append(jnp.sum(merge.others(i, factors, core) * own, -1))
-            scattered.append(jnp.sum(merge.others_at_points(i, rows, core) * rows[i], -1))
+            sides.append(jnp.sum(merge.environment(i, factors, core) * own, -1))
+            scattered.append(jnp.sum(merge.environment_at_points(i, rows, core) * rows[i], -1))
         return (
             [merge.on_lattice(factors, core), *sides],
-            [f[0] for f in plain],
+            plain,
             [merge.at_points(rows, core), *scattered],
         )
 

@@ -18,7 +18,6 @@ import numpy as np
 from ...core import in_float64
 from ...domain import TIME
 from ...equations import Formula, Problem, formula_of
-from ...networks import SeparableNetwork
 from ...separable import Key
 from ...solution import Derivatives, LinearOutput, Solution, linear_outputs, sum_columns
 from .series import NODES, Kept, kept
@@ -31,7 +30,7 @@ def payload(solution: Solution) -> dict[str, Any] | None:
     """All a page needs to compute a solution; None where there are no factors, or nothing but a
     line to look at."""
     problem, windows, box = solution.problem, solution.windows, solution.problem.box
-    separable = isinstance(solution.model.network, SeparableNetwork)
+    separable = solution.model.network.is_separable
     if box.dimension < 2 or not separable or not (outputs := linear_outputs(solution)):
         return None
     formulas = {

@@ -12,7 +12,6 @@ from jaxtyping import Array
 
 from ...core import InputError, check_fits, listed
 from ...equations import Problem
-from ...networks import SPINN
 from .base import Objective, Parameters
 from .damping import (
     FIRST,
@@ -73,12 +72,7 @@ class Solve(AbstractDamped):
         self.check_whole(steps=1, sweeps=0, tries=1, largest_matrix=0, iterations=1)
 
     def check(self, recipe: Recipe, problem: Problem | None) -> None:
-        network = recipe.network
-        if not isinstance(network, SPINN):
-            raise InputError(
-                f"optimiser: Solve needs a separable network, got {network!r}:"
-                " write network=sx.SPINN(…)"
-            )
+        network = recipe.network.solvable("optimiser: Solve")
         super().check(recipe, problem)
         if problem is None:
             return

@@ -1,4 +1,4 @@
-"""Fans carry what nested differentiation along each axis computes, and sums of it."""
+"""Series along several directions carry what nested differentiation computes, and sums of it."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 import separax as sx
 from separax.domain.places import Points
-from separax.networks.activations import ACTIVATIONS
+from separax.networks.activations import ACTIVATIONS, Elementwise
 from separax.networks.architectures import PINN
 from separax.networks.bodies import Layer
 from separax.networks.pointwise_network import SumOfDerivatives
-from separax.networks.taylor import DirectionalTaylor, Parts, multiply
-from separax.networks.values import sources
+from separax.networks.taylor import DirectionalTaylor, Layout, Rows, derived, multiply
 from separax.paper import step_time as bench
 from separax.paper.catalogue import CATALOGUE
 from separax.residuals.loss import Loss
@@ -67,101 +66,95 @@ def close(found, expected, relative=1e-10):
     )
 
 
-# --- the algebra ----------------------------------------------------------------------------------------------------
+# --- the algebra ---------------------------------------------------------------------------------
 
-# two rays of one order and one of another, that is in no sum
-FAN = DirectionalTaylor((2, 1, 2), ((0.5, 0.0, -3.0), (1.0, 0.0, 1.0)))
-NEIGHBOURS = dataclasses.replace(FAN, axis=-2)
+# two directions of one order and one of another, that is in no operator
+LAYOUT = Layout((2, 1, 2), ((0.5, 0.0, -3.0), (1.0, 0.0, 1.0)))
+NEIGHBOURS = dataclasses.replace(LAYOUT, axis=-2)
 
 
-def jets_along(seed, fan=FAN):
-    """For each ray a jet, one order longer than the fan has it; all with one value."""
+def series_along(seed, layout=LAYOUT):
+    """For each direction a series, one order longer than the layout has it; all with one value."""
     rng = np.random.default_rng(seed)
     value = rng.standard_normal((NUMBER, 2))
     return [
         jnp.asarray(np.stack([value, *rng.standard_normal((order + 1, NUMBER, 2))]))
-        for order in fan.rays
+        for order in layout.orders
     ]
 
 
-def as_fan(each, fan=FAN):
-    own = [[jet[k] for k in range(1, order + 1)] for jet, order in zip(each, fan.rays)]
-    return Parts(each[0][0], own, fan.added([jet[order + 1] for jet, order in zip(each, fan.rays)]))
-
-
-def along_one(jet):
-    """A jet as the parts of a fan of one ray."""
-    return DirectionalTaylor.of(jet).parts(jet)
+def joined(each, layout=LAYOUT):
+    own = [[series[k] for k in range(1, order + 1)] for series, order in zip(each, layout.orders)]
+    tops = [series[order + 1] for series, order in zip(each, layout.orders)]
+    return DirectionalTaylor(layout, Rows(each[0][0], own, layout.summed(tops)))
 
 
 def all_close(found, expected):
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        close(one, other, 1e-13)
+        close(one, other, 1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(ACTIVATIONS))
-def test_an_activation_of_a_fan_is_that_of_its_jets(name):
-    each = jets_along(0)
-    alone = [
-        DirectionalTaylor.of(jet).joined(DirectionalTaylor.of(jet).activate(name, along_one(jet)))
-        for jet in each
-    ]
-    all_close(FAN.activate(name, as_fan(each)), as_fan(alone))
+EVERY = {**ACTIVATIONS, "silu": Elementwise(jax.nn.silu)}
 
 
-def test_a_product_of_fans_is_that_of_their_jets():
-    left, right = jets_along(1), jets_along(2)
-    all_close(
-        FAN.multiply(as_fan(left), as_fan(right)),
-        as_fan([multiply(a, b) for a, b in zip(left, right)]),
-    )
+@pytest.mark.parametrize("name", sorted(EVERY))
+def test_an_activation_is_that_of_the_series_along_each_direction(name):
+    each = series_along(0)
+    alone = [DirectionalTaylor.of(series).activate(EVERY[name]).array for series in each]
+    all_close(joined(each).activate(EVERY[name]).rows, joined(alone).rows)
 
 
-@pytest.mark.parametrize("fan", [FAN, NEIGHBOURS], ids=["apart", "neighbours"])
-def test_parts_are_joined_and_apart_again(fan):
-    parts = as_fan(jets_along(0))
-    assert jax.tree.structure(fan.parts(fan.joined(parts))) == jax.tree.structure(parts)
-    for one, other in zip(
-        jax.tree.leaves(fan.parts(fan.joined(parts))), jax.tree.leaves(parts), strict=True
-    ):
+def test_a_product_is_that_of_the_series_along_each_direction():
+    left, right = series_along(1), series_along(2)
+    made = joined(left) * joined(right)
+    all_close(made.rows, joined([multiply(a, b) for a, b in zip(left, right)]).rows)
+
+
+@pytest.mark.parametrize("name", ["composed", "relu"])
+def test_any_function_of_a_point_is_differentiated_along_all_directions_at_once(name):
+    """Beside it what it makes of each direction's series alone."""
+
+    def function(x):
+        if name == "relu":
+            return jax.nn.relu(x) ** 3 + jnp.roll(x, 1)
+        return jnp.stack([jnp.sin(x[0]) * x[1], jnp.tanh(x[0] + x[1] ** 2), x[0]])
+
+    each = series_along(3)
+    alone = [derived(function, DirectionalTaylor.of(series)).array for series in each]
+    all_close(derived(function, joined(each)).rows, joined(alone).rows)
+
+
+@pytest.mark.parametrize("layout", [LAYOUT, NEIGHBOURS], ids=["apart", "neighbours"])
+def test_rows_are_joined_and_apart_again(layout):
+    rows = joined(series_along(0), layout).rows
+    again = DirectionalTaylor(layout, array=joined(series_along(0), layout).array).rows
+    assert jax.tree.structure(again) == jax.tree.structure(rows)
+    for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(rows), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_rows_of_a_point_are_neighbours_where_the_axis_says_so():
-    parts = as_fan(jets_along(0))
-    np.testing.assert_array_equal(NEIGHBOURS.joined(parts), jnp.moveaxis(FAN.joined(parts), 0, 1))
+    apart, neighbours = (joined(series_along(0), layout).array for layout in (LAYOUT, NEIGHBOURS))
+    np.testing.assert_array_equal(neighbours, jnp.moveaxis(apart, 0, 1))
 
 
-@pytest.mark.parametrize("fan", [FAN, NEIGHBOURS], ids=["apart", "neighbours"])
-def test_a_layer_takes_rows_that_are_the_same_everywhere_or_zero(fan):
-    """One point stands for all, None for zeros: the layer's values and their gradient are those of the rows written out."""
-    value, rays, sums = as_fan(jets_along(0))
-    rays = [[rays[0][0][:1], None], *rays[1:]]
-    sums = [sums[0], None]
+@pytest.mark.parametrize("layout", [LAYOUT, NEIGHBOURS], ids=["apart", "neighbours"])
+def test_a_layer_takes_rows_that_are_the_same_everywhere_or_zero(layout):
+    """One point stands for all, None for zeros: the layer's values and their gradient are those of
+    the rows written out."""
+    value, series, operators = joined(series_along(0)).rows
+    rows = Rows(value, [[series[0][0][:1], None], *series[1:]], [operators[0], None])
     layer = Layer(
         jnp.asarray(np.random.default_rng(1).standard_normal((2, 3))), jnp.array([0.5, -1.0, 2.0])
     )
-
-    def full(row):
-        return jnp.zeros_like(value) if row is None else jnp.broadcast_to(row, value.shape)
+    given = DirectionalTaylor(layout, rows)
+    assert not given.is_full
 
     def short(layer):
-        parts = layer.parts(Parts(value, rays, sums), fan)
-        rest = [
-            [jnp.zeros((NUMBER, 3)) if row is None else row for row in some]
-            for some in (*parts.rays, parts.sums)
-        ]
-        return fan.joined(Parts(parts.value, rest[:-1], rest[-1]))
+        return layer(DirectionalTaylor(layout, rows)).array
 
     def long(layer):
-        return layer(
-            fan.joined(
-                Parts(
-                    value, [[full(row) for row in ray] for ray in rays], [full(row) for row in sums]
-                )
-            ),
-            fan,
-        )
+        return layer(DirectionalTaylor(layout, array=given.array)).array
 
     all_close(jax.jit(short)(layer), jax.jit(long)(layer))
     weights = np.random.default_rng(2).standard_normal(jax.eval_shape(long, layer).shape)
@@ -173,7 +166,7 @@ def test_a_layer_takes_rows_that_are_the_same_everywhere_or_zero(fan):
 
 
 def test_every_row_has_its_order():
-    assert FAN.orders == [0, 1, 2, 1, 1, 2, 3, 3]
+    assert LAYOUT.row_orders == [0, 1, 2, 1, 1, 2, 3, 3]
 
 
 # --- networks -------------------------------------------------------------------------------------------------------
@@ -186,7 +179,7 @@ def test_every_row_has_its_order():
         {"body": "mlp", "activation": "sin", "scaled": False},
         {
             "body": "modified",
-            "placed": {"components": 2, "walls": [["", "-"], ["-+", ""], ["+", ""]]},
+            "placed": {"components": 2, "zero_faces": [["", "-"], ["-+", ""], ["+", ""]]},
         },
         {"body": "mlp", "frequencies": 2, "placed": {"periodic": ("y",)}},
     ],
@@ -211,15 +204,14 @@ def test_a_sum_is_that_of_the_nested_derivatives(options, order, weights, axes):
 
 
 def test_derivatives_of_a_plain_coordinate_are_not_written_out(monkeypatch):
-    """Those of the first order are the same everywhere, higher ones zero; waves along y are neither."""
+    """Those of the first order are the same everywhere, higher ones zero; waves along y are
+    neither."""
     network, seen = built(frequencies=2, placed={"periodic": ("y",)}), []
-    parts = Layer.parts
-    monkeypatch.setattr(
-        Layer, "parts", lambda self, given, fan: seen.append(given) or parts(self, given, fan)
-    )
+    layer = Layer.__call__
+    monkeypatch.setattr(Layer, "__call__", lambda self, x: seen.append(x) or layer(self, x))
     sums = [SumOfDerivatives(3, ((0, 1.0), (i, 1.0))) for i in (1, 2)]
     jax.eval_shape(lambda: network.rows(random_points(), {0: 2, 2: 2}, sums))
-    value, ((first, second), waves), (plain, mixed) = seen[0]
+    value, ((first, second), waves), (plain, mixed) = seen[0].rows
     assert [len(row) for row in (value, first, *waves, mixed)] == [5, 1, 5, 5, 5]
     assert second is None
     assert plain is None
@@ -228,7 +220,7 @@ def test_derivatives_of_a_plain_coordinate_are_not_written_out(monkeypatch):
 @pytest.mark.parametrize("body", ["mlp", "modified"])
 def test_a_network_is_the_same_on_a_gpu(monkeypatch, body):
     """Where the rows of a point are neighbours: values, derivatives, sums, mixed ones, and their gradient by the weights."""
-    network = built(body=body, placed={"walls": [["", ""], ["-+", ""], ["", "-"]]})
+    network = built(body=body, placed={"zero_faces": [["", ""], ["-+", ""], ["", "-"]]})
     wanted = {along(0, 0), along(0, 1), along(1, 1), along(2, 3), (0, 1, 1)}
 
     def total(network):
@@ -247,11 +239,11 @@ def test_a_network_is_the_same_on_a_gpu(monkeypatch, body):
     )
     seen = []
     monkeypatch.setattr(
-        "separax.networks.pointwise_network.DirectionalTaylor",
-        lambda *a, **k: seen.append(DirectionalTaylor(*a, **k)) or seen[-1],
+        "separax.networks.pointwise_network.Layout",
+        lambda *a, **k: seen.append(Layout(*a, **k)) or seen[-1],
     )
     there, turned = evaluated()
-    assert {fan.axis for fan in seen} == {-2}
+    assert {layout.axis for layout in seen} == {-2}
     for one, other in zip(
         jax.tree.leaves((there, turned)), jax.tree.leaves((here, gradient)), strict=True
     ):
@@ -270,8 +262,8 @@ def passes(network, monkeypatch):
     monkeypatch.setattr(
         type(network),
         "rows",
-        lambda self, points, rays, sums=(): (
-            seen.append((dict(rays), list(sums))) or rows(self, points, rays, sums)
+        lambda self, points, orders, operators=(): (
+            seen.append((dict(orders), list(operators))) or rows(self, points, orders, operators)
         ),
     )
     return seen
@@ -281,7 +273,7 @@ def test_an_operator_is_carried_as_one_row(monkeypatch):
     network = built(body="modified")
     seen = passes(network, monkeypatch)
     place = Points(BOX.axes, random_points())
-    (source,) = sources(network, [place], [set(WAVE)], inside=[WAVE])
+    (source,) = network.sources([place], [set(WAVE)], asked=[WAVE])
     found = source.values(WAVE)
     assert seen == [({0: 1, 1: 1, 2: 1}, [SumOfDerivatives(2, ((0, 1.0), (1, -4.0), (2, -4.0)))])]
     close(found, sum(c * nested(network, place.coordinates, o)[:, 0] for (_, o), c in WAVE.items()))
@@ -293,7 +285,7 @@ def test_a_term_that_counts_for_nothing_is_none():
     network = built(body="mlp")
     place = Points(BOX.axes, random_points())
     flat = {**WAVE, (0, along(0, 2)): 0.0}
-    (source,) = sources(network, [place], [set(flat)], inside=[flat])
+    (source,) = network.sources([place], [set(flat)], asked=[flat])
     close(
         source.values(flat),
         sum(c * nested(network, place.coordinates, o)[:, 0] for (_, o), c in flat.items()),
@@ -305,7 +297,7 @@ def test_what_was_not_said_is_given_all_the_same(monkeypatch):
     network = built(body="mlp")
     seen = passes(network, monkeypatch)
     place = Points(BOX.axes, random_points())
-    (source,) = sources(network, [place], [set(WAVE)], inside=[WAVE])
+    (source,) = network.sources([place], [set(WAVE)], asked=[WAVE])
     for key in WAVE:
         close(source.values({key: 2.0}), 2 * nested(network, place.coordinates, key[1])[:, 0])
     assert len([rays for rays, _ in seen if rays]) == 2  # one more, for all of them
@@ -323,7 +315,7 @@ def test_what_was_not_said_is_given_all_the_same(monkeypatch):
 def test_where_sums_save_nothing_there_are_none(asked, monkeypatch):
     network = built(body="mlp")
     seen = passes(network, monkeypatch)
-    sources(network, [Points(BOX.axes, random_points())], [set(WAVE)], inside=asked)
+    network.sources([Points(BOX.axes, random_points())], [set(WAVE)], asked=asked)
     assert seen == [({0: 2, 1: 2, 2: 2}, [])]
 
 
@@ -385,7 +377,7 @@ def test_conditions_of_which_the_same_is_wanted_share_a_pass(monkeypatch):
         together = loss.sources(model.network, places)
         assert len(seen) == 2
         for place, needs, source in list(zip(places, loss.needs, together))[1:]:
-            (alone,) = sources(model.network, [place], [needs])
+            (alone,) = model.network.sources([place], [needs])
             found.extend((source.values({key: 1.0}), alone.values({key: 1.0})) for key in needs)
         return found
 

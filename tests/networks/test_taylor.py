@@ -1,4 +1,4 @@
-"""Jets carry exactly what nested differentiation computes."""
+"""Taylor series carry exactly what nested differentiation computes."""
 
 import math
 from types import SimpleNamespace
@@ -12,7 +12,13 @@ from separax.networks.activations import ACTIVATIONS
 from separax.networks.bases import fourier, piece, polynomial
 from separax.networks.bodies import MLP, Layer, ModifiedMLP
 from separax.networks.dense import dense
-from separax.networks.taylor import MAX_ORDER, DirectionalTaylor, constant, derivatives, multiply
+from separax.networks.taylor import (
+    MAX_ORDER,
+    DirectionalTaylor,
+    constant,
+    derivatives,
+    multiply,
+)
 
 ORDERS = [0, 4]
 
@@ -45,14 +51,14 @@ def assert_close(found, expected, relative=1e-12):
         )
 
 
-def random_jet(order, points=5, features=3, seed=0):
+def random_series(order, points=5, features=3, seed=0):
     """Taylor coefficients of no function in particular, and the polynomials of a step h that have them."""
-    jet = jnp.asarray(np.random.default_rng(seed).standard_normal((order + 1, points, features)))
+    series = jnp.asarray(np.random.default_rng(seed).standard_normal((order + 1, points, features)))
 
     def function(h):
-        return sum(c * h**k for k, c in enumerate(jet))
+        return sum(c * h**k for k, c in enumerate(series))
 
-    return jet, function
+    return series, function
 
 
 def at_zero(function, order):
@@ -60,13 +66,12 @@ def at_zero(function, order):
     return nested(lambda h: function(h).ravel(), jnp.zeros(1), order)[:, 0]
 
 
-def activated(name, jet):
-    fan = DirectionalTaylor.of(jet)
-    return fan.joined(fan.activate(name, fan.parts(jet)))
+def activated(name, series):
+    return DirectionalTaylor.of(series).activate(ACTIVATIONS[name]).array
 
 
-def through(body, jet):
-    return body(jet, DirectionalTaylor.of(jet))
+def through(body, series):
+    return body.taylor(DirectionalTaylor.of(series)).array
 
 
 POINTS = np.linspace(-0.9, 1.3, 6)
@@ -82,10 +87,10 @@ def cubic(x):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("name", ["tanh", "sin"])
-def test_an_activation_of_any_jet_is_differentiated_by_the_chain_rule(name, order):
+def test_an_activation_of_any_series_is_differentiated_by_the_chain_rule(name, order):
     """tanh s and sin s for s with arbitrary Taylor coefficients."""
-    jet, function = random_jet(order)
-    found = jax.jit(lambda jet: derivatives(activated(name, jet)))(jet)
+    series, function = random_series(order)
+    found = jax.jit(lambda series: derivatives(activated(name, series)))(series)
     assert_close(
         found.reshape(order + 1, -1), at_zero(lambda h: getattr(jnp, name)(function(h)), order)
     )
@@ -101,30 +106,30 @@ def test_every_activation_is_covered_here():
 
 
 def test_tanh_is_flat_and_finite_where_it_saturates():
-    jet = activated("tanh", polynomial(jnp.array([-500.0, 500.0]), (0.0, 1.0), 4))
-    np.testing.assert_array_equal(jet[0, :, 0], [-1.0, 1.0])
-    np.testing.assert_array_equal(jet[1:], 0.0)
+    series = activated("tanh", polynomial(jnp.array([-500.0, 500.0]), (0.0, 1.0), 4))
+    np.testing.assert_array_equal(series[0, :, 0], [-1.0, 1.0])
+    np.testing.assert_array_equal(series[1:], 0.0)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_products_follow_the_product_rule(order):
-    (a, f), (b, g) = random_jet(order, seed=1), random_jet(order, seed=2)
+    (a, f), (b, g) = random_series(order, seed=1), random_series(order, seed=2)
     assert_close(
         derivatives(multiply(a, b)).reshape(order + 1, -1), at_zero(lambda h: f(h) * g(h), order)
     )
 
 
 def test_the_features_of_a_product_broadcast():
-    a, b = random_jet(3, features=4)[0], random_jet(3, features=1, seed=1)[0]
+    a, b = random_series(3, features=4)[0], random_series(3, features=1, seed=1)[0]
     assert_close(multiply(a, b), multiply(a, jnp.tile(b, (1, 1, 4))))
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_dense_layer_is_linear_and_its_bias_has_no_derivative(order):
-    jet, function = random_jet(order)
+    series, function = random_series(order)
     rng = np.random.default_rng(3)
     weight, bias = jnp.asarray(rng.standard_normal((3, 4))), jnp.asarray(rng.standard_normal(4))
-    found = derivatives(dense(jet, weight, bias))
+    found = derivatives(dense(series, weight, bias))
     assert_close(
         found.reshape(order + 1, -1), at_zero(lambda h: function(h) @ weight + bias, order)
     )
@@ -132,15 +137,15 @@ def test_a_dense_layer_is_linear_and_its_bias_has_no_derivative(order):
 
 def test_a_dense_layer_over_a_batch_is_one_layer_each():
     rng = np.random.default_rng(4)
-    jet = jnp.asarray(rng.standard_normal((2, 3, 5, 4)))
+    series = jnp.asarray(rng.standard_normal((2, 3, 5, 4)))
     weight, bias = (
         jnp.asarray(rng.standard_normal((2, 4, 6))),
         jnp.asarray(rng.standard_normal((2, 6))),
     )
-    found = dense(jet, weight, bias)
+    found = dense(series, weight, bias)
     assert found.shape == (2, 3, 5, 6)
     for i in range(2):
-        assert_close(found[i], dense(jet[i], weight[i], bias[i]))
+        assert_close(found[i], dense(series[i], weight[i], bias[i]))
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -178,15 +183,15 @@ def test_a_piece_has_slopes_up_to_its_ends_and_none_beyond(dtype):
 
 
 def test_a_constant_has_no_derivatives():
-    jet = constant(jnp.full((5, 2), 3.0), 2)
-    np.testing.assert_array_equal(jet[0], 3.0)
-    np.testing.assert_array_equal(jet[1:], 0.0)
+    series = constant(jnp.full((5, 2), 3.0), 2)
+    np.testing.assert_array_equal(series[0], 3.0)
+    np.testing.assert_array_equal(series[1:], 0.0)
 
 
 def test_coefficients_become_derivatives_by_factorials():
-    jet = jnp.ones((MAX_ORDER + 1, 1, 1))
+    series = jnp.ones((MAX_ORDER + 1, 1, 1))
     np.testing.assert_array_equal(
-        derivatives(jet).ravel(), [math.factorial(k) for k in range(MAX_ORDER + 1)]
+        derivatives(series).ravel(), [math.factorial(k) for k in range(MAX_ORDER + 1)]
     )
 
 
@@ -199,20 +204,20 @@ def test_the_highest_order_of_all():
     assert_close(slope, (constant(np.ones((6, 1)), MAX_ORDER) - multiply(y, y))[:-1])
 
 
-def test_jets_keep_the_precision_they_are_given():
+def test_series_keep_the_precision_they_are_given():
     x = jnp.asarray(POINTS, jnp.float32)
 
     def made(x):
         both = polynomial(x, CUBIC, 2), fourier(x, 2.0, 2, 2)
         return [
             (
-                jet,
-                activated("tanh", jet),
-                activated("sin", jet),
-                multiply(jet, jet),
-                derivatives(jet),
+                series,
+                activated("tanh", series),
+                activated("sin", series),
+                multiply(series, series),
+                derivatives(series),
             )
-            for jet in both
+            for series in both
         ]
 
     assert {leaf.dtype for leaf in jax.tree.leaves(jax.eval_shape(made, x))} == {
@@ -233,7 +238,9 @@ def random_layer(rng, inputs, outputs):
 def mlp(rng, activation):
     """A body, and the same network written plainly for one number."""
     body = MLP(
-        (random_layer(rng, 1, 6), random_layer(rng, 6, 6)), random_layer(rng, 6, 3), activation
+        (random_layer(rng, 1, 6), random_layer(rng, 6, 6)),
+        random_layer(rng, 6, 3),
+        ACTIVATIONS[activation],
     )
 
     def forward(x):
@@ -247,7 +254,9 @@ def mlp(rng, activation):
 
 def modified_mlp(rng, activation, depth=2):
     hidden = tuple(random_layer(rng, 6, 6) for _ in range(depth))
-    body = ModifiedMLP(random_layer(rng, 1, 18), hidden, random_layer(rng, 6, 3), activation)
+    body = ModifiedMLP(
+        random_layer(rng, 1, 18), hidden, random_layer(rng, 6, 3), ACTIVATIONS[activation]
+    )
     act = getattr(jnp, activation)
 
     def forward(x):
@@ -263,7 +272,7 @@ def modified_mlp(rng, activation, depth=2):
 
 @pytest.mark.parametrize("activation", ["tanh", "sin"])
 @pytest.mark.parametrize("make", [mlp, modified_mlp])
-def test_a_body_takes_jets_to_the_derivatives_of_the_plain_network(make, activation):
+def test_a_body_takes_series_to_the_derivatives_of_the_plain_network(make, activation):
     body, forward = make(np.random.default_rng(5), activation)
     found = jax.jit(lambda x: derivatives(through(body, polynomial(x, (0.0, 1.0), 4))))(POINTS)
     assert_close(
@@ -295,22 +304,22 @@ def test_a_lower_order_is_the_beginning_of_a_higher_one(make):
 def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, inputs, axis):
     """There it is added up in parts. Beside it what a product and a sum, differentiated as they are, would give. Orders lie along `axis`."""
     rng = np.random.default_rng(0)
-    jet = jnp.asarray(rng.normal(size=(2, 3, points, inputs)))
+    series = jnp.asarray(rng.normal(size=(2, 3, points, inputs)))
     weight, bias = (
         jnp.asarray(rng.normal(size=(2, inputs, 4))),
         jnp.asarray(rng.normal(size=(2, 4))),
     )
     back = jnp.asarray(rng.normal(size=(2, 3, points, 4)))
 
-    def plain(jet, weight, bias):
-        out = jnp.einsum("bkni,bio->bkno", jet, weight)
+    def plain(series, weight, bias):
+        out = jnp.einsum("bkni,bio->bkno", series, weight)
         return out.at[:, 0].add(bias[:, None])
 
-    def turned(jet, weight, bias):
-        return jnp.moveaxis(dense(jnp.moveaxis(jet, -3, axis), weight, bias, axis), axis, -3)
+    def turned(series, weight, bias):
+        return jnp.moveaxis(dense(jnp.moveaxis(series, -3, axis), weight, bias, axis), axis, -3)
 
     def gradients(layer):
-        return jax.grad(lambda *a: jnp.sum(back * layer(*a)), (0, 1, 2))(jet, weight, bias)
+        return jax.grad(lambda *a: jnp.sum(back * layer(*a)), (0, 1, 2))(series, weight, bias)
 
     expected = gradients(plain)
     for platform in ("cpu", "gpu"):
@@ -319,7 +328,7 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
             lambda platform=platform: SimpleNamespace(platform=platform),
         )
         np.testing.assert_allclose(
-            turned(jet, weight, bias), plain(jet, weight, bias), rtol=1e-11, atol=1e-11
+            turned(series, weight, bias), plain(series, weight, bias), rtol=1e-11, atol=1e-11
         )
         for one, other in zip(gradients(turned), expected):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
@@ -330,7 +339,7 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
 
 
 def test_a_layer_of_which_nothing_is_differentiated_has_no_tangent():
-    jet, weight, bias = jnp.ones((2, 3, 2)), jnp.ones((2, 4)), jnp.ones(4)
-    out, moved = jax.jvp(lambda s: (dense(jet, weight, bias), s), (1.0,), (1.0,))[1]
+    series, weight, bias = jnp.ones((2, 3, 2)), jnp.ones((2, 4)), jnp.ones(4)
+    out, moved = jax.jvp(lambda s: (dense(series, weight, bias), s), (1.0,), (1.0,))[1]
     assert not np.any(np.asarray(out))
     assert moved == 1.0
