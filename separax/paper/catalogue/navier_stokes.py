@@ -63,11 +63,11 @@ def problem(recipe: str = "best", flow: Flow | None = None, end: float = END) ->
         derived = {"w": quantities["w"]}
     else:
         derived = quantities = stream_function(table.mean)
-        fields = ("psi",)
 
-        def residual(psi):
+        def one_equation(psi):
             return {"vorticity": transport(*(of(psi) for of in quantities.values()))}
 
+        fields, residual = ("psi",), one_equation
     values = {"u": table.u, "v": table.v, "w": table.vorticity}
     conditions = [
         Initial(values[k], of=of, lattice=lattice, name=f"initial {k}")
