@@ -82,7 +82,7 @@ def solve(
         Option(help="For files without a recipe: the error to reach.", show_default="1e-4"),
     ] = None,
     seed: options.Seed = 0,
-    seeds: Annotated[int, Option(help="Train so many seeds at once, from --seed on.")] = 1,
+    seeds: Annotated[int, Option(help="Train this many seeds at once, from --seed on.")] = 1,
     precision: options.Precision = None,
     windows: Annotated[
         int | None, Option(help="Windows of time.", show_default="the problem's")
@@ -192,7 +192,7 @@ def bench(
         Option(help="spinn, spinn-mod, pinn or pinn-mod.", show_default="spinn-mod, or the file's"),
     ] = None,
     points: options.Points = None,
-    seeds: Annotated[int, Option(help="Also time so many seeds trained at once.")] = 1,
+    seeds: Annotated[int, Option(help="Also time this many seeds trained at once.")] = 1,
     precision: options.Precision = None,
     as_json: options.AsJson = False,
 ) -> None:

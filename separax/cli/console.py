@@ -87,12 +87,12 @@ def drawn(table: Table, width: int) -> Group:
     columns, left_out = dict(table.columns), []
     if known:
         columns["\nnote"] = [known.get(note, "") for note in table.notes]
-    for heading in table.extra:
+    for name in table.extra:
         lines = [[*heading.split("\n"), *cells] for heading, cells in columns.items()]
         if sum(2 + max(map(cell_len, several)) for several in lines) <= width:
             break
-        left_out.append(" ".join(heading.split("\n")))
-        del columns[heading]
+        left_out.append(name)
+        columns = {h: cells for h, cells in columns.items() if not h.startswith(name)}
     below = [f"{number}  {note}" for note, number in known.items()]
     below += [f"no room for: {', '.join(left_out)}"] if left_out else []
     found = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)

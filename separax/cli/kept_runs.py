@@ -129,13 +129,13 @@ def export(
         if axis:
             held = axis[0].split(",")[0]
             raise InputError(f"--axis is for lattices; of a picture, hold an axis with --at {held}")
-        asked["at"] = dict(_held(text, f"{box.axes[0]}=0.5") for text in at or [])
+        asked["at"] = dict(_numbers("at", text, f"{box.axes[0]}=0.5") for text in at or [])
         asked |= dict(zip("xy", _shown(show)))
         asked |= {option: value for option, value in film.items() if value is not None}
     else:
         asked["at"] = None if not at else _points(at, solution)
         for text in axis or []:
-            name, numbers = _assigned("axis", text, f"{box.axes[-1]}=0,1,256")
+            name, numbers = _numbers("axis", text, f"{box.axes[-1]}=0,1,256")
             asked[box.check_axis(name, "axis")] = _along(text, numbers, points)
     with words.status(f"writing {to}"):
         solution.export(to, **asked)
@@ -162,18 +162,21 @@ def _assigned(option: str, text: str, example: str) -> tuple[str, str]:
     return name.strip(), rest.strip()
 
 
-def _numbers(text: str) -> list[float]:
-    """Those with commas between; none where one of them is no number."""
+def _numbers(option: str, text: str, example: str) -> tuple[str, list[float]]:
+    """t=0.5 or t=0,0.5,1: an axis and numbers."""
+    name, rest = _assigned(option, text, example)
     try:
-        return [float(part) for part in text.split(",")]
+        return name, [float(part) for part in rest.split(",")]
     except ValueError:
-        return []
+        raise InputError(
+            f"--{option} must be an axis and one or several numbers, got {text!r}: write"
+            f" --{option} {example}"
+        ) from None
 
 
-def _along(text: str, numbers: str, points: int | None) -> Any:
+def _along(text: str, values: list[float], points: int | None) -> Any:
     """0.5 as a number; 0,1 and 0,1,256 as points from one to the other."""
-    values = _numbers(numbers)
-    if not 1 <= len(values) <= 3:
+    if len(values) > 3:
         raise InputError(
             "--axis must be a number, two ends, or two ends and a number of points, got"
             f" {text!r}: write x=0,1,256"
@@ -182,16 +185,6 @@ def _along(text: str, numbers: str, points: int | None) -> Any:
         return values[0]
     count = whole("--axis", values[2]) if len(values) == 3 else points or PER_AXIS
     return np.linspace(values[0], values[1], count)
-
-
-def _held(text: str, example: str) -> tuple[str, list[float]]:
-    """t=0.5 or t=0,0.5,1: an axis, and where it is held."""
-    name, numbers = _assigned("at", text, example)
-    if not (values := _numbers(numbers)):
-        raise InputError(
-            f"--at must be an axis and one or several numbers, got {text!r}: write --at {example}"
-        )
-    return name, values
 
 
 def _shown(text: str | None) -> list[str]:

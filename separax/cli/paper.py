@@ -28,7 +28,7 @@ def reproduce(
         list[str] | None, Argument(help="Problems of the paper; all where none is named.")
     ] = None,
     seeds: Annotated[
-        int | None, Option(help="So many seeds, trained at once.", show_default="the paper's")
+        int | None, Option(help="Number of seeds, trained at once.", show_default="the paper's")
     ] = None,
     seed: options.Seed = 0,
     points: Annotated[
@@ -67,8 +67,7 @@ def reproduce(
         ),
     ] = None,
 ) -> None:
-    """Run the paper's rows and put them beside the published figures. What is recorded already is
-    not run again."""
+    """Run the paper's rows that are not recorded yet, and put them beside the published ones."""
     tables, stopped = reproduce_rows(
         problems or [],
         networks=several(networks),
@@ -110,8 +109,7 @@ def rank(
     out: Annotated[Path | None, Option(help="Also draw the curve: FILE.png.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """What rank does a function need? The error of the best sum of products, against the number of
-    products."""
+    """What rank does a function need? The error of the best sums of so many products."""
     finite("tolerance", tolerance, positive=True)
     if out is not None and out.suffix.lower() != ".png":
         raise InputError(
@@ -224,5 +222,4 @@ def flops(as_json: options.AsJson = False) -> None:
         "published\nall": lambda line: brief(line.published_total),
     }
     title = "millions of operations for u and its first and second derivatives on 64³ points"
-    published = [heading for heading in columns if heading.startswith("published")]
-    show([Table(title, cells(lines, columns), extra=published)])
+    show([Table(title, cells(lines, columns), extra=["published"])])

@@ -249,7 +249,7 @@ def table() -> list[Line]:
         lines.append(_line(f"{name}, separax in one pass", count))
     programs = {
         "SPINN, separax in one pass": counted(PAPER_SPINN),
-        "SPINN, nested as in the paper's code": counted(PAPER_SPINN, nested=True),
+        "SPINN, nested, the paper's way": counted(PAPER_SPINN, nested=True),
         "PINN, separax in one pass": counted(PAPER_PINN),
     }
     for what, found in programs.items():

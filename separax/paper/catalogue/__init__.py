@@ -15,19 +15,10 @@ from .navier_stokes import NAVIER_STOKES
 from .navier_stokes_3d import NAVIER_STOKES_3D
 from .poisson_lshape import POISSON_LSHAPE
 
+_THREE_AND_FOUR_AXES = (DIFFUSION, HELMHOLTZ, KLEIN_GORDON, KLEIN_GORDON_3D)
+_FLOWS, _OTHERS = (NAVIER_STOKES, NAVIER_STOKES_3D), (DIFFUSION_5D, FLOW_MIXING, POISSON_LSHAPE)
 CATALOGUE: dict[str, Entry] = {
-    entry.name: entry
-    for entry in (
-        DIFFUSION,
-        HELMHOLTZ,
-        KLEIN_GORDON,
-        KLEIN_GORDON_3D,
-        NAVIER_STOKES,
-        NAVIER_STOKES_3D,
-        DIFFUSION_5D,
-        FLOW_MIXING,
-        POISSON_LSHAPE,
-    )
+    entry.name: entry for entry in (*_THREE_AND_FOUR_AXES, *_FLOWS, *_OTHERS)
 }
 
 

@@ -31,6 +31,9 @@ EQUATION = "ω_t + u·∇ω = νΔω"
 GRID = {"paper": 128, "best": 192}  # points per axis of the initial values
 END = 1.0
 WINDOWS = 10
+# ω_t is in the hundreds, u and v are of size one: without weights the initial values would count
+# for nothing
+WEIGHTS = {f"initial {k}": 1_000.0 for k in "uvw"}
 
 
 def transport(u, v, w):
@@ -53,19 +56,18 @@ def stream_function(mean):
 def problem(recipe: str = "best", flow: Flow | None = None, end: float = END) -> Problem:
     flow = random_flow(0) if flow is None else flow
     table = flow.resampled(GRID[recipe])
-    box = Box(t=(0, end), x=(0, LENGTH), y=(0, LENGTH))
-    axis = table.axis
-    lattice = {"x": axis, "y": axis}
+    box, lattice = Box(t=(0, end), x=(0, LENGTH), y=(0, LENGTH)), dict.fromkeys("xy", table.axis)
     if recipe == "paper":
         fields, residual = ("u", "v"), velocity
         quantities = {"u": lambda u, v: u, "v": lambda u, v: v, "w": lambda u, v: v.x - u.y}
         derived = {"w": quantities["w"]}
     else:
         derived = quantities = stream_function(table.mean)
-        fields, residual = (
-            ("psi",),
-            lambda psi: {"vorticity": transport(*(of(psi) for of in quantities.values()))},
-        )
+
+        def one_equation(psi):
+            return {"vorticity": transport(*(of(psi) for of in quantities.values()))}
+
+        fields, residual = ("psi",), one_equation
     values = {"u": table.u, "v": table.v, "w": table.vorticity}
     conditions = [
         Initial(values[k], of=of, lattice=lattice, name=f"initial {k}")
@@ -103,9 +105,6 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         )
     if network.startswith("pinn"):
         return small_pointwise(network, points=20)
-    # ω_t is in the hundreds, u and v are of size one: without weights the initial values would
-    # count for nothing
-    weights = {f"initial {k}": 1_000.0 for k in "uvw"}
     size = NETWORKS[network](rank=96, width=64, depth=2, frequencies=8)
     return Recipe(
         size,
@@ -114,7 +113,7 @@ def recipe(name: str = "best", network: str = "spinn-mod") -> Recipe:
         Adam(5e-3, "cosine"),
         Grid(),
         emphasis=1.0,
-        weights=weights,
+        weights=WEIGHTS,
     )
 
 
@@ -130,7 +129,7 @@ def solved(highest: int, powers: int, points: int, steps: int = 3, iterations: i
         iterations,
         frequencies=highest,
         emphasis=1.0,
-        weights={f"initial {k}": 1_000.0 for k in "uvw"},
+        weights=WEIGHTS,
     )
 
 
