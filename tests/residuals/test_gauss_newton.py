@@ -167,7 +167,7 @@ def test_what_can_be_met_is_met_quadratically(separable):
     np.testing.assert_allclose(at, objective.solution, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_fewer_steps_than_l_bfgs():
     """Below 1e-6 in 60 steps, where L-BFGS is above 1e-3 after 600."""
     objective, state = on_points(sx.SPINN(rank=4, width=8, depth=2, body="mlp"), 12)
@@ -188,6 +188,7 @@ def test_fewer_steps_than_l_bfgs():
     assert after(sx.LBFGS(), 600) > 1e-3
 
 
+@pytest.mark.whole
 def test_a_pointwise_network_by_conjugate_gradients():
     found = sx.solve(
         decay(),
@@ -197,7 +198,9 @@ def test_a_pointwise_network_by_conjugate_gradients():
     assert found.best_loss < 1e-5
 
 
-@pytest.mark.parametrize("most", [3_000, 0], ids=["matrix", "conjugate gradients"])
+@pytest.mark.parametrize(
+    "most", [3_000, pytest.param(0, marks=pytest.mark.whole)], ids=["matrix", "conjugate gradients"]
+)
 def test_a_run_that_was_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch, most):
     monkeypatch.setattr(
         "separax.training.session.LAUNCH_SECONDS", 0.0
