@@ -173,9 +173,9 @@ def test_features_times_coefficients_are_the_factors():
     coordinates = tuple(
         jnp.linspace(*problem.box[a], n) for a, n in zip(problem.box.axes, (4, 5, 6))
     )
-    features, jets = jax.jit(lambda c: (network.features(c, 2), network.factors(c, 2)))(coordinates)
-    for features, coefficients, jet in zip(features, network.coefficients, jets, strict=True):
-        assert np.allclose(jnp.einsum("conf,cfr->conr", features, coefficients), jet, atol=1e-12)
+    both = jax.jit(lambda c: (network.features(c, 2), network.factors(c, 2)))(coordinates)
+    for features, coefficients, factor in zip(both[0], network.coefficients, both[1], strict=True):
+        assert np.allclose(jnp.einsum("conf,cfr->conr", features, coefficients), factor, atol=1e-12)
     again = network.with_coefficients(network.coefficients)
     assert all(
         np.array_equal(a, b) for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(network))
