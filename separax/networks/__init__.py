@@ -5,6 +5,7 @@ from .bases import Line, function_degrees, slow_to_fast
 from .bodies import ModifiedMLP, matrices
 from .encodings import SQUARE_ROOT, Axis
 from .known_part import Coordinates, KnownPart
+from .piecewise import PiecewiseProducts
 from .pointwise_network import PointwiseNetwork, along
 from .separable_network import SeparableNetwork, filled
 from .taylor import MAX_ORDER
@@ -22,6 +23,7 @@ __all__ = [
     "KnownPart",
     "Line",
     "ModifiedMLP",
+    "PiecewiseProducts",
     "PointwiseNetwork",
     "SeparableNetwork",
     "SeparableSource",

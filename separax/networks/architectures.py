@@ -20,6 +20,7 @@ from .activations import ACTIVATIONS
 from .bodies import MLP, Layer, ModifiedMLP, first_layer, glorot
 from .encodings import Axis
 from .known_part import KnownPart
+from .piecewise import PiecewiseProducts
 from .pointwise_network import PointwiseNetwork
 from .separable_network import SeparableNetwork
 
@@ -286,8 +287,10 @@ NETWORKS: dict[str, Callable[..., SPINN | PINN]] = {
 }
 
 
-def network_name(network: SPINN | PINN) -> str:
+def network_name(network: SPINN | PINN | PiecewiseProducts) -> str:
     """The command line's word for a network."""
+    if isinstance(network, PiecewiseProducts):
+        return SPECTRAL
     if not isinstance(network, (SPINN, PINN)):
         raise InputError(
             f"network must be a SPINN or a PINN, got {shown(network)}: write network=sx.SPINN(rank=32, width=64, depth=4)"

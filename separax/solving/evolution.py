@@ -3,7 +3,8 @@ what begins, what holds at the ends of the other axis, and the residual as a fun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -94,8 +95,25 @@ class Evolution:
         number = t.size
         wide = max(LOWEST, 2 ** int(np.ceil(np.log2(number))))
         given = [np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, wide - number)], "edge") for a in (table, t, x)]
-        left, slopes = self._inside(*given)
+        left, slopes = self._timed(self._inside, *given)
         return np.asarray(left)[:, :number], np.asarray(slopes)[..., :number]
+
+    def _timed(self, program: Callable[..., Any], *given: np.ndarray) -> Any:
+        """Runs a program; what the first run on arrays of a shape takes is compiling."""
+        start = time.perf_counter()
+        found = jax.block_until_ready(program(*given))
+        if (key := (program, given[0].shape)) not in self._seen:
+            self._seen[key] = time.perf_counter() - start
+        return found
+
+    @cached_property
+    def _seen(self) -> dict[Any, float]:
+        return {}
+
+    @property
+    def compiling(self) -> float:
+        """The seconds that were spent compiling."""
+        return sum(self._seen.values())
 
     @cached_property
     def _inside(self) -> Callable[..., Any]:
@@ -128,7 +146,7 @@ class Evolution:
         """
         number = t.size
         given = [np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, FACE - number)], "edge") for a in (table, t)]
-        left, slopes = self._at_ends(*given)
+        left, slopes = self._timed(self._at_ends, *given)
         return np.asarray(left)[:, :number], np.asarray(slopes)[..., :number]
 
     @cached_property

@@ -1,0 +1,137 @@
+"""Sums of products of piecewise polynomials: what a march in slabs of time is kept as."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ..domain import Box
+from ..separable import sum_of_products
+from .bodies import MLP, Layer
+from .known_part import KnownPart
+from .separable_network import SeparableNetwork
+from .taylor import Taylor, constant, stack_orders
+
+
+class PiecewiseAxis(eqx.Module):
+    """Functions of one coordinate, each a polynomial in every piece: f_j(x) = Σ_b c_ebj P_b(ξ).
+
+    ξ is the coordinate of the piece e, from -1 to 1, and P_b are Legendre's polynomials. At an edge
+    the piece that ends there counts only at the upper bound. How smoothly pieces meet is in the
+    numbers.
+
+    Attributes:
+        edges: of the pieces.
+        coefficients: by piece, polynomial and function.
+        lower, upper: the bounds of the axis.
+    """
+
+    edges: Float[Array, " pieces+1"]
+    coefficients: Float[Array, "pieces polynomials functions"]
+    lower: float = eqx.field(static=True)
+    upper: float = eqx.field(static=True)
+    walls: tuple[str, ...] = eqx.field(static=True)
+
+    # what other encodings of an axis have
+    frequencies: ClassVar[int] = 0
+    functions: ClassVar[int] = 0
+    rank: ClassVar[int] = 0
+    breaks: ClassVar[tuple[float, ...]] = ()
+    plain: ClassVar[bool] = False
+
+    @property
+    def inputs(self) -> int:
+        """The number of functions."""
+        return self.coefficients.shape[-1]
+
+    def encode(self, x: Float[Array, " points"], order: int) -> Taylor:
+        """The functions at points, with derivatives."""
+        last = self.coefficients.shape[0] - 1
+        piece = jnp.clip(jnp.searchsorted(self.edges, x, side="right") - 1, 0, last)
+        low, high = self.edges[piece], self.edges[piece + 1]
+        slope = 2 / (high - low)
+        basis = _legendre((x - low) * slope - 1, self.coefficients.shape[1], order)
+        found = [jnp.zeros((len(x), self.inputs), x.dtype) for _ in basis]
+        for b in range(self.coefficients.shape[1]):
+            here = self.coefficients[piece, b]
+            found = [f + p[b][:, None] * here if b >= k else f for k, (f, p) in enumerate(zip(found, basis))]
+        scale, scaled = jnp.ones_like(x), []
+        for k, values in enumerate(found):
+            scaled.append(scale[:, None] * values)
+            scale = scale * slope / (k + 1)
+        return stack_orders(scaled)
+
+    def envelope(self, x: Float[Array, " points"], order: int) -> Taylor:
+        """Nothing is built in: one, for every component."""
+        return constant(jnp.ones((len(x), len(self.walls)), x.dtype), order)
+
+
+def _legendre(unit: Array, number: int, order: int) -> list[list[Array]]:
+    """P_0 … P_{number-1} and their derivatives, by order."""
+    one, none = jnp.ones_like(unit), jnp.zeros_like(unit)
+    values = [one, unit]
+    for n in range(1, number - 1):
+        values.append(((2 * n + 1) * unit * values[n] - n * values[n - 1]) / (n + 1))
+    found = [values[:number]]
+    for k in range(1, order + 1):
+        # (P_{n+1} - P_{n-1})' = (2 n + 1) P_n
+        own = [none, one if k == 1 else none]
+        for n in range(1, number - 1):
+            own.append(own[n - 1] + (2 * n + 1) * found[-1][n])
+        found.append(own[:number])
+    return found
+
+
+class PiecewiseProducts(eqx.Module):
+    """A sum of products of piecewise polynomials, described: how large its arrays are.
+
+    Arguments:
+        rank: the number of products of a field.
+        pieces: by axis, the number of pieces and of polynomials in each.
+    """
+
+    rank: int = eqx.field(static=True)
+    pieces: tuple[tuple[str, int, int], ...] = eqx.field(
+        static=True, converter=lambda given: tuple(tuple(each) for each in given)
+    )
+
+    depth: ClassVar[int] = 0  # nothing in it is neural
+
+    def build(
+        self,
+        key: PRNGKeyArray,
+        box: Box,
+        components: int = 1,
+        periodic: Iterable[str] = (),
+        walls: Sequence[Sequence[str]] | None = None,
+        dtype: Any = jnp.float64,
+        lift: KnownPart | None = None,
+    ) -> SeparableNetwork:
+        """The network with zeros; whatever a problem builds in is in its numbers."""
+        functions = components * self.rank
+        each = {
+            axis: (jnp.zeros(pieces + 1, dtype), jnp.zeros((pieces, polynomials, functions), dtype))
+            for axis, pieces, polynomials in self.pieces
+        }
+        return self.filled(box, components, each)
+
+    def filled(
+        self, box: Box, components: int, arrays: Mapping[str, tuple[Any, Any]]
+    ) -> SeparableNetwork:
+        """The network with these edges and coefficients.
+
+        Arguments:
+            box: the bounds of the axes.
+            components: the number of fields; the functions of one stand together.
+            arrays: by axis.
+        """
+        nothing = ("",) * components
+        axes = tuple(PiecewiseAxis(*arrays[a], *box[a], nothing) for a in box.axes)
+        same = jnp.eye(components * self.rank, dtype=axes[0].coefficients.dtype)
+        out = Layer(jnp.stack([same] * len(axes)), jnp.zeros((len(axes), len(same)), same.dtype))
+        merge = sum_of_products(len(axes), self.rank)
+        return SeparableNetwork(MLP((), out, "tanh"), axes, components, merge, None)  # pyright: ignore[reportArgumentType]
