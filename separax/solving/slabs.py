@@ -568,11 +568,16 @@ class March:
         new = mesh.halved(fine > EARLY * allowed)
         if len(new.sizes) == len(mesh.sizes) and len(low := mesh.pairs()):
             joined_mesh = mesh.without(low)
-            lengths = joined_mesh.lengths
-            worst = np.zeros(len(lengths))
-            for m, rule, size in zip(modes, self.rules, self.sizes):
-                every = np.abs(restricted(mesh.edges, joined_mesh.edges, m)).max(1)
-                worst = np.maximum(worst, _tails(every, lengths / lengths.sum()) / max(size, TINY))
+            share = joined_mesh.lengths / joined_mesh.lengths.sum()
+            owner = np.searchsorted(joined_mesh.first, mesh.first, side="right") - 1
+            worst = np.zeros(len(share))
+            for c, (m, size) in enumerate(zip(modes, self.sizes)):
+                coarse = self._moved(mesh, joined_mesh, m, c)
+                # with its ends kept, a joined element may be off by more than its last functions
+                lost = np.abs(restricted(joined_mesh.edges, mesh.edges, coarse) - m).sum(1)
+                lost = lost**2 @ (1 / (2 * np.arange(m.shape[2]) + 1)) * mesh.lengths / sum(mesh.lengths)
+                off = np.sqrt(np.bincount(owner, lost)) + _tails(np.abs(coarse).max(1), share)
+                worst = np.maximum(worst, off / max(size, TINY))
             there = np.searchsorted(joined_mesh.first, mesh.first[low])
             new = mesh.without(low[worst[there] < MERGED * allowed])
         if len(new.sizes) == len(mesh.sizes):
