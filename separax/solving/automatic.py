@@ -40,6 +40,7 @@ from .advice import (
 )
 from .estimate import Estimate, estimated
 from .levels import ALL, STEPS, Level, begun, constants, recipe_for, refined
+from .slab_solution import solve_in_slabs
 from .trained import Training, Window
 
 TOLERANCE = 1e-4
@@ -79,6 +80,12 @@ def automatic(
     functions = dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1])
     rank, merge = RANKS[dimension - 1], MERGES[dimension - 1]
     levels, started = _kept(run)
+    # a linear equation in two axes is solved on all of them in one step, and more exactly if smooth
+    slabs = None
+    if started is None and (dimension == 1 or not is_linear(problem)):
+        slabs = solve_in_slabs(problem, tolerance, report, interrupt)
+        if slabs is not None and (slabs.estimate <= tolerance or interrupt.asked):
+            return said(slabs)
     if started is not None:  # the last level that is kept, once more from where it ended
         again = levels.pop()
         functions, rank = again.functions, again.rank
@@ -102,6 +109,10 @@ def automatic(
 
         solve = functools.partial(_solved, trainer, seed, started, told, interrupt)
         state, found, estimate = solve(RATES if astray and off > NEAR else ())
+        if not slabs and not levels and estimate.error > tolerance and not interrupt.asked:
+            slabs = solve_in_slabs(problem, tolerance, report, interrupt, found.timing)
+            if slabs is not None and (slabs.estimate <= tolerance or interrupt.asked):
+                return said(slabs)
         if (
             estimate.family
             and not astray
@@ -148,9 +159,16 @@ def automatic(
         words.insert(0, unsaid)
         found = found.with_outcome(estimate=math.inf)  # of one among many it says nothing
     words += [*of_unknowns(estimate.free), *of_gauges(problem)]
-    for sentence in words:
-        say(f"{problem.name}: {sentence}")
-    return found.with_outcome(advice=tuple(words))
+    if slabs is not None and slabs.estimate < found.estimate:
+        return said(slabs)
+    return said(found.with_outcome(advice=tuple(words)))
+
+
+def said(found: Solution) -> Solution:
+    """The same, its advice said aloud."""
+    for sentence in found.advice:
+        say(f"{found.problem.name}: {sentence}")
+    return found
 
 
 def _solved(

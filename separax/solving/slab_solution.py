@@ -3,7 +3,7 @@ points are says how far off the coarser is; the finer becomes a solution."""
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +16,6 @@ import numpy as np
 import scipy.linalg
 from numpy.polynomial import legendre
 
-from ..core import say
 from ..domain import TIME
 from ..equations import Problem
 from ..networks import PiecewiseProducts
@@ -29,12 +28,14 @@ from .evolution import Evolution, evolution_of
 from .slabs import March, Precision, Slab
 
 # what a first march is to leave of each slab, in t alone and in t and another axis
-FIRST = {False: 1e-10, True: 1e-7}
-AIM = {False: 1e-9, True: 1e-7}  # an estimate that is small enough whatever the tolerance
+FIRST = {False: 1e-12, True: 1e-6}
+AIM = {False: 1e-10, True: 1e-8}  # an estimate that is small enough whatever the tolerance
 FINER = 0.1  # of the tolerance of the march before
-SAFE = 0.3  # of what one more march is to reach
+SAFE = 0.5  # of what one more march is to reach
 LEAST = 1e-14  # tolerance of a slab
-MARCHES = 4
+MARCHES = 5
+MOST_SLABS = (200, 20_000)  # of a finer march besides MORE times those of the last; of the first
+MORE = 10
 GAIN = 0.5  # an estimate that one more march did not bring below this part of the last
 ELEMENTS = (8, 11, 13, 9)  # so that the elements of two marches have few edges in common
 MOST_ROWS = 512  # functions in time of a window, before they are compressed
@@ -57,7 +58,11 @@ class SlabLevel:
 
 
 def solve_in_slabs(
-    problem: Problem, tolerance: float, report: Callable[..., Any], interrupt: Interrupt
+    problem: Problem,
+    tolerance: float,
+    report: Callable[..., Any],
+    interrupt: Interrupt,
+    before: Timing | None = None,
 ) -> Solution | None:
     """The solution of a problem that evolves, with its `estimate`, `levels` and `advice`.
 
@@ -66,6 +71,7 @@ def solve_in_slabs(
         tolerance: the relative L2 error that would do.
         report: told how far the march is.
         interrupt: a march that is interrupted ends with the slabs that are done.
+        before: how long other ways took that were tried before.
 
     Returns: None where the problem does not evolve, or no slab of it could be solved.
     """
@@ -74,40 +80,62 @@ def solve_in_slabs(
         return None
     start = time.perf_counter()
     levels: list[SlabLevel] = []
-    marches: list[March] = []
+    best: March | None = None
     space = evolution.axis is not None
-    allowed, estimate = min(FIRST[space], 0.1 * tolerance), math.inf
+    goal = min(tolerance, AIM[space])
+    allowed, estimate = max(FIRST[space], LEAST), math.inf
     with np.errstate(all="ignore"):
         for number in range(MARCHES):
             began = time.perf_counter()
-            march = March(evolution, _precision(space, allowed, number))
+            most = MORE * levels[-1].slabs + MOST_SLABS[0] if levels else MOST_SLABS[1]
+            march = March(evolution, _precision(space, allowed, number, most))
             march.run(_watching(problem, march, number, report, interrupt))
-            if not march.slabs:
+            if not march.slabs or (best is not None and _gave_up(march, best)):
                 break
-            marches.append(march)
-            before, estimate = estimate, math.inf
-            if len(marches) > 1:
-                estimate = max(_apart(marches[-2], march), ROUNDED)
-            levels.append(_level(march, estimate, time.perf_counter() - began))
-            done = estimate <= min(tolerance, AIM[space]) or allowed <= LEAST
-            if done or interrupt.asked or estimate > GAIN * before:
+            apart = math.inf if best is None else max(_apart(best, march), ROUNDED)
+            levels.append(_level(march, apart, time.perf_counter() - began))
+            if apart > GAIN * estimate and apart < math.inf:
+                # what a finer march could not gain is in the last two alike
+                estimate = max(apart, estimate)
                 break
-            wanted = SAFE * min(tolerance, AIM[space]) / estimate if len(marches) > 1 else FINER
-            allowed = max(LEAST, allowed * min(FINER, wanted))
-    if not marches:
+            best, estimate = march, apart
+            if estimate <= goal or allowed <= LEAST or interrupt.asked:
+                break
+            allowed = max(LEAST, _next_allowed(levels, estimate, goal))
+    if best is None:
         return None
-    # what a finer march could not gain is in the last two alike
-    best = marches[-1]
-    if len(levels) > 2 and levels[-1].estimate > levels[-2].estimate:
-        best, estimate = marches[-2], levels[-2].estimate
     seconds = time.perf_counter() - start
-    return _solution(problem, best, levels, estimate, tolerance, seconds, interrupt.asked)
+    compiling = min(evolution.compiling, seconds)
+    timing = Timing(compiling, seconds - compiling, sum(level.newton for level in levels))
+    if before is not None:
+        each = zip(dataclasses.astuple(timing), dataclasses.astuple(before))
+        timing = Timing(*(a + b for a, b in each))
+    found = _solution(problem, best, levels, estimate, timing)
+    words = _advice(problem, best, levels, estimate, tolerance, interrupt.asked)
+    return found.with_outcome(advice=words)
 
 
-def _precision(space: bool, allowed: float, number: int) -> Precision:
+def _next_allowed(levels: Sequence[SlabLevel], estimate: float, goal: float) -> float:
+    """What the slabs of the next march may leave. An estimate is the error of the last march but one:
+    the last is to be finer than that by no more than is needed to tell."""
+    last = levels[-1].allowed
+    if len(levels) > 1:
+        error = estimate * last / levels[-2].allowed
+        if error > SAFE * goal:
+            return last * min(FINER, SAFE * goal / error)
+    return FINER * last
+
+
+def _gave_up(march: March, before: March) -> bool:
+    """Whether a march ended, or was ended, where the coarser one went on."""
+    return march.slabs[-1].end < before.slabs[-1].end and march.trouble != "stuck"
+
+
+def _precision(space: bool, allowed: float, number: int, most: int) -> Precision:
     if not space:
-        return Precision(allowed, 12 + number, 1, 1)
-    return Precision(allowed, 7 + number, 8 + number, ELEMENTS[number % len(ELEMENTS)])
+        return Precision(allowed, 12 + number, 1, 1, slabs=most)
+    elements = ELEMENTS[number % len(ELEMENTS)]
+    return Precision(allowed, 7 + number % 3, 8 + number % 3, elements, slabs=most)
 
 
 def _watching(
@@ -188,9 +216,7 @@ def _solution(
     march: March,
     levels: Sequence[SlabLevel],
     estimate: float,
-    tolerance: float,
-    seconds: float,
-    interrupted: bool,
+    timing: Timing,
 ) -> Solution:
     slabs, space = march.slabs, march.evolution.axis is not None
     windows = (
@@ -199,11 +225,6 @@ def _solution(
     recipe, pieces, edges = _pieces(problem, march.evolution, windows)
     end = slabs[-1].end
     whole = end == problem.box[TIME][1]
-    words = _advice(problem, march, levels, estimate, tolerance, interrupted)
-    for sentence in words:
-        say(f"{problem.name}: {sentence}")
-    compiling = min(march.evolution.compiling, seconds)
-    timing = Timing(compiling, seconds - compiling, sum(level.newton for level in levels))
     outcome = Outcome(
         recipe,
         History.none(),
@@ -212,7 +233,6 @@ def _solution(
         interrupted=not whole,
         estimate=estimate,
         levels=tuple(levels),
-        advice=words,
     )
     if len(pieces) > 1:
         each = [_window_outcome(recipe, timing, len(pieces)) for _ in pieces]
