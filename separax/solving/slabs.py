@@ -590,4 +590,4 @@ def _tails(largest: np.ndarray, share: np.ndarray) -> np.ndarray:
     """By element, what comes after Legendre coefficients of these sizes, as a root mean square."""
     last, before = largest[:, -2:].max(1), largest[:, -4:-2].max(1)
     rate = np.minimum(1.0, last / np.maximum(before, TINY))
-    return last * rate * np.sqrt(share / (2 * largest.shape[1] + 1))
+    return last * np.sqrt(rate * share / (2 * largest.shape[1] + 1))
