@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..domain import Box
@@ -54,11 +55,7 @@ class PiecewiseAxis(eqx.Module):
         piece = jnp.clip(jnp.searchsorted(self.edges, x, side="right") - 1, 0, last)
         low, high = self.edges[piece], self.edges[piece + 1]
         slope = 2 / (high - low)
-        basis = _legendre((x - low) * slope - 1, self.coefficients.shape[1], order)
-        found = [jnp.zeros((len(x), self.inputs), x.dtype) for _ in basis]
-        for b in range(self.coefficients.shape[1]):
-            here = self.coefficients[piece, b]
-            found = [f + p[b][:, None] * here if b >= k else f for k, (f, p) in enumerate(zip(found, basis))]
+        found = _sum((x - low) * slope - 1, piece, self.coefficients, order)
         scale, scaled = jnp.ones_like(x), []
         for k, values in enumerate(found):
             scaled.append(scale[:, None] * values)
@@ -70,20 +67,25 @@ class PiecewiseAxis(eqx.Module):
         return constant(jnp.ones((len(x), len(self.walls)), x.dtype), order)
 
 
-def _legendre(unit: Array, number: int, order: int) -> list[list[Array]]:
-    """P_0 … P_{number-1} and their derivatives, by order."""
-    one, none = jnp.ones_like(unit), jnp.zeros_like(unit)
-    values = [one, unit]
-    for n in range(1, number - 1):
-        values.append(((2 * n + 1) * unit * values[n] - n * values[n - 1]) / (n + 1))
-    found = [values[:number]]
-    for k in range(1, order + 1):
+def _sum(
+    unit: Float[Array, " points"], piece: Array, coefficients: Array, order: int
+) -> Float[Array, "orders points functions"]:
+    """Σ_b c_eb P_b(ξ) and its derivatives, polynomial by polynomial: so that it is soon compiled."""
+    numbers = jnp.arange(coefficients.shape[1])
+
+    def add(carry: tuple[Array, Array, Array], one: tuple[Array, Array]) -> tuple[Any, None]:
+        last, now, total = carry
+        n, own = one
+        total = total + now[..., None] * own[piece]
+        value = ((2 * n + 1) * unit * now[0] - n * last[0]) / (n + 1)
         # (P_{n+1} - P_{n-1})' = (2 n + 1) P_n
-        own = [none, one if k == 1 else none]
-        for n in range(1, number - 1):
-            own.append(own[n - 1] + (2 * n + 1) * found[-1][n])
-        found.append(own[:number])
-    return found
+        following = jnp.concatenate([value[None], last[1:] + (2 * n + 1) * now[:-1]])
+        return (now, following, total), None
+
+    nothing = jnp.zeros((order + 1, len(unit)), unit.dtype)
+    total = jnp.zeros((*nothing.shape, coefficients.shape[2]), unit.dtype)
+    first = (nothing, nothing.at[0].set(1.0), total)
+    return lax.scan(add, first, (numbers, jnp.moveaxis(coefficients, 1, 0)))[0][2]
 
 
 class PiecewiseProducts(eqx.Module):
