@@ -14,7 +14,6 @@ that differentiates polynomials through these points and the start.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -150,8 +149,12 @@ def restricted(
     whole = first == last
     owner = first[whole]
     unit = 2 * (inside[whole] - middle[owner][:, None]) / np.diff(old)[owner][:, None]
-    values = np.einsum("epb,e...b->ep...", legendre.legvander(unit, number - 1), coefficients[owner])
-    project = (np.arange(number) + 0.5)[:, None] * legendre.legvander(points, number - 1).T * weights
+    values = np.einsum(
+        "epb,e...b->ep...", legendre.legvander(unit, number - 1), coefficients[owner]
+    )
+    project = (
+        (np.arange(number) + 0.5)[:, None] * legendre.legvander(points, number - 1).T * weights
+    )
     found[whole] = np.moveaxis(np.einsum("bp,ep...->eb...", project, values), 1, -1)
     for e in np.flatnonzero(~whole):
         total = 0.0
@@ -164,15 +167,26 @@ def restricted(
             total = total + (values * share) @ basis
         found[e] = total
         if rule is not None and rule.continuity:
-            found[e] += _end_correction(coefficients[first[e]], coefficients[last[e]], found[e],
-                                        old[first[e] + 1] - old[first[e]],
-                                        old[last[e] + 1] - old[last[e]], lengths[e], rule)
+            found[e] += _end_correction(
+                coefficients[first[e]],
+                coefficients[last[e]],
+                found[e],
+                old[first[e] + 1] - old[first[e]],
+                old[last[e] + 1] - old[last[e]],
+                lengths[e],
+                rule,
+            )
     return found
 
 
 def _end_correction(
-    left: np.ndarray, right: np.ndarray, merged: np.ndarray,
-    left_length: float, right_length: float, length: float, rule: SpaceRule,
+    left: np.ndarray,
+    right: np.ndarray,
+    merged: np.ndarray,
+    left_length: float,
+    right_length: float,
+    length: float,
+    rule: SpaceRule,
 ) -> np.ndarray:
     """What gives a merged element the values and derivatives at its ends that there were."""
     total = 0.0
@@ -184,7 +198,9 @@ def _end_correction(
     return np.asarray(total)
 
 
-def joined(edges: np.ndarray, coefficients: np.ndarray, rule: SpaceRule, periodic: bool) -> np.ndarray:
+def joined(
+    edges: np.ndarray, coefficients: np.ndarray, rule: SpaceRule, periodic: bool
+) -> np.ndarray:
     """A function that jumps a little from element to element, with the mean of both sides instead.
 
     Arguments:

@@ -15,7 +15,16 @@ import numpy as np
 
 from ..core import options_for_few_runs
 from ..domain import TIME, Points
-from ..equations import AtPlace, Field, Inputs, JumpTerm, Problem, TabulatedValues, ValueTerm, values_of
+from ..equations import (
+    AtPlace,
+    Field,
+    Inputs,
+    JumpTerm,
+    Problem,
+    TabulatedValues,
+    ValueTerm,
+    values_of,
+)
 from ..separable import Key
 
 LOWEST = 64  # points of a compiled program: it serves numbers of points up to the next power of two
@@ -94,7 +103,9 @@ class Evolution:
         """
         number = t.size
         wide = max(LOWEST, 2 ** int(np.ceil(np.log2(number))))
-        given = [np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, wide - number)], "edge") for a in (table, t, x)]
+        given = [
+            np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, wide - number)], "edge") for a in (table, t, x)
+        ]
         left, slopes = self._timed(self._inside, *given)
         return np.asarray(left)[:, :number], np.asarray(slopes)[..., :number]
 
@@ -133,9 +144,7 @@ class Evolution:
         """The derivatives in the conditions at the ends."""
         return tuple(sorted({key for end in self.ends for key in end.keys}))
 
-    def linearised_ends(
-        self, table: np.ndarray, t: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def linearised_ends(self, table: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same for the conditions at the ends.
 
         Arguments:
@@ -145,7 +154,9 @@ class Evolution:
         Returns: (conditions, instants) and (conditions, keys, 2, instants).
         """
         number = t.size
-        given = [np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, FACE - number)], "edge") for a in (table, t)]
+        given = [
+            np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, FACE - number)], "edge") for a in (table, t)
+        ]
         left, slopes = self._timed(self._at_ends, *given)
         return np.asarray(left)[:, :number], np.asarray(slopes)[..., :number]
 

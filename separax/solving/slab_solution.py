@@ -17,7 +17,7 @@ import scipy.linalg
 from numpy.polynomial import legendre
 
 from ..domain import TIME
-from ..equations import Problem
+from ..equations import Problem, disagreements
 from ..networks import PiecewiseProducts
 from ..recipe import Recipe
 from ..residuals import Model
@@ -28,7 +28,7 @@ from .evolution import Evolution, evolution_of
 from .slabs import March, Precision, Slab
 
 # what a first march is to leave of each slab, in t alone and in t and another axis
-FIRST = {False: 1e-12, True: 1e-6}
+FIRST = {False: 1e-11, True: 1e-6}
 AIM = {False: 1e-10, True: 1e-8}  # an estimate that is small enough whatever the tolerance
 FINER = 0.1  # of the tolerance of the march before
 SAFE = 0.5  # of what one more march is to reach
@@ -41,6 +41,7 @@ ELEMENTS = (8, 11, 13, 9)  # so that the elements of two marches have few edges 
 MOST_ROWS = 512  # functions in time of a window, before they are compressed
 MOST_RANK = 128
 CUT = 1e-3  # of the estimate: what compressing may add
+CAREFUL = 1.5  # an estimate against what it is made from: where rounding is all, no march is finer
 ROUNDED = 1e-14
 
 
@@ -92,7 +93,7 @@ def solve_in_slabs(
             march.run(_watching(problem, march, number, report, interrupt))
             if not march.slabs or (best is not None and _gave_up(march, best)):
                 break
-            apart = math.inf if best is None else max(_apart(best, march), ROUNDED)
+            apart = math.inf if best is None else max(CAREFUL * _apart(best, march), ROUNDED)
             levels.append(_level(march, apart, time.perf_counter() - began))
             if apart > GAIN * estimate and apart < math.inf:
                 # what a finer march could not gain is in the last two alike
@@ -133,7 +134,7 @@ def _gave_up(march: March, before: March) -> bool:
 
 def _precision(space: bool, allowed: float, number: int, most: int) -> Precision:
     if not space:
-        return Precision(allowed, 12 + number, 1, 1, slabs=most)
+        return Precision(allowed, 12, 1, 1, slabs=most)
     elements = ELEMENTS[number % len(ELEMENTS)]
     return Precision(allowed, 7 + number % 3, 8 + number % 3, elements, slabs=most)
 
@@ -150,8 +151,13 @@ def _watching(
         if now - said > 0.5:
             said, done = now, len(march.slabs)
             share = (number + (t - first) / (last - first)) / MARCHES
-            report(step=int(1000 * share), steps=1000, losses={"total": march.precision.tolerance},
-                   error=None, rate=done / (now - began))
+            report(
+                step=int(1000 * share),
+                steps=1000,
+                losses={"total": march.precision.tolerance},
+                error=None,
+                rate=done / (now - began),
+            )
         return interrupt.asked
 
     return stopped
@@ -242,7 +248,9 @@ def _solution(
 
 
 def _window_outcome(recipe: Recipe, timing: Timing, number: int) -> Outcome:
-    part = Timing(timing.compile_seconds / number, timing.train_seconds / number, timing.steps // number)
+    part = Timing(
+        timing.compile_seconds / number, timing.train_seconds / number, timing.steps // number
+    )
     return Outcome(recipe, History.none(), part, best_loss=0.0)
 
 
@@ -254,7 +262,10 @@ def _advice(
     tolerance: float,
     interrupted: bool,
 ) -> tuple[str, ...]:
-    words = []
+    words = [
+        f"{each.words}: no solution has both, and close to there this one is in between"
+        for each in disagreements(problem)
+    ]
     end = march.slabs[-1].end
     if end < problem.box[TIME][1] and not interrupted:
         why = {

@@ -9,13 +9,12 @@ joined.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..separable import Key
 from .elements import (
     Ends,
     SpaceRule,
@@ -145,9 +144,7 @@ class Slab:
     def at_times(self, t: np.ndarray) -> Coefficients:
         """By field, the coefficients along the axis at instants: (elements, instants, functions)."""
         unit = 2 * (t - self.start) / self.length - 1
-        return [
-            legendre.legvander(unit, m.shape[1] - 1) @ m for m in self.modes
-        ]
+        return [legendre.legvander(unit, m.shape[1] - 1) @ m for m in self.modes]
 
 
 class NoSlab(Exception):
@@ -188,7 +185,9 @@ class March:
         t, h, guess = first, (last - first) / 50, None
         while t < last and not stopped(t):
             if len(self.slabs) >= how.slabs or len(mesh.sizes) > how.most:
-                self.trouble = "too many slabs" if len(mesh.sizes) <= how.most else "too many elements"
+                self.trouble = (
+                    "too many slabs" if len(mesh.sizes) <= how.most else "too many elements"
+                )
                 break
             left = last - t
             # the last slabs are of equal length
@@ -208,9 +207,11 @@ class March:
             off = self._off_in_time(mesh, state, values, scales)
             if t == first and h < ABRUPT * (last - first):
                 off = min(off, how.tolerance)
-            share = SHRINK if not off < math.inf else 0.9 * (
-                how.tolerance / max(off, TINY)
-            ) ** (1 / (how.stages + 1))
+            share = (
+                SHRINK
+                if not off < math.inf
+                else 0.9 * (how.tolerance / max(off, TINY)) ** (1 / (how.stages + 1))
+            )
             if off > how.tolerance:
                 shorter = h * min(0.9, max(SHRINK, share))
                 guess = self._shortened(state, values, shorter / h)
@@ -256,7 +257,11 @@ class March:
             sizes = np.zeros(len(of.times))
             for c, rule in enumerate(self.rules):
                 fit, _ = legendre.leggauss(rule.number)
-                checks = np.cos(np.pi * (np.arange(2 * rule.number + CHECKED) + 0.5) / (2 * rule.number + CHECKED))
+                checks = np.cos(
+                    np.pi
+                    * (np.arange(2 * rule.number + CHECKED) + 0.5)
+                    / (2 * rule.number + CHECKED)
+                )
                 own = []
                 for k in range(of.times[c]):
                     at = lambda unit: middle[:, None] + mesh.lengths[:, None] / 2 * unit  # noqa: B023, E731
@@ -280,9 +285,7 @@ class March:
                 return mesh, state
             mesh = mesh.halved(bad)
 
-    def _first_guess(
-        self, t: float, h: float, mesh: Mesh, state: State
-    ) -> Coefficients:
+    def _first_guess(self, t: float, h: float, mesh: Mesh, state: State) -> Coefficients:
         """The best of several extrapolations of the last slab, by what is left of the residual."""
         s = self.time.stages
         plain = [
@@ -302,8 +305,10 @@ class March:
             basis = legendre.legvander(unit, degree)
             end = np.ones(degree + 1)
             trial = [basis @ m for m in kept]
-            trial = [v + (p[:, :1] - (end @ m)[:, None]) if ws else v
-                     for v, p, m, ws in zip(trial, plain, kept, state)]
+            trial = [
+                v + (p[:, :1] - (end @ m)[:, None]) if ws else v
+                for v, p, m, ws in zip(trial, plain, kept, state)
+            ]
             left = self._left(t, h, mesh, state, trial)
             if left < least:
                 best, least = trial, left
@@ -418,8 +423,12 @@ class March:
                     diagonal += weights[..., None] * basis
             flat = columns.reshape(elements, -1, rule.number, s)
             q = rule.continuity
-            lower.append((flat[:, :, :q] * nodes[c][0][:, None, :, None]).reshape(*flat.shape[:2], -1))
-            upper.append((flat[:, :, q : 2 * q] * nodes[c][1][:, None, :, None]).reshape(*flat.shape[:2], -1))
+            lower.append(
+                (flat[:, :, :q] * nodes[c][0][:, None, :, None]).reshape(*flat.shape[:2], -1)
+            )
+            upper.append(
+                (flat[:, :, q : 2 * q] * nodes[c][1][:, None, :, None]).reshape(*flat.shape[:2], -1)
+            )
             inside.append(flat[:, :, 2 * q :].reshape(*flat.shape[:2], -1))
         ends = self._ends(t, h, mesh, state, values, nodes)
         found, bubbles = solve_elements(
@@ -445,8 +454,11 @@ class March:
         """By field: what a node's derivatives are in the coordinate of the element above and below;
         a node counts them by the mean length of its elements."""
         lengths = mesh.lengths
-        padded = np.r_[lengths[-1] if self.periodic else lengths[0], lengths,
-                       lengths[0] if self.periodic else lengths[-1]]
+        padded = np.r_[
+            lengths[-1] if self.periodic else lengths[0],
+            lengths,
+            lengths[0] if self.periodic else lengths[-1],
+        ]
         own = np.sqrt(padded[1:] * padded[:-1])
         return [
             (
@@ -457,7 +469,12 @@ class March:
         ]
 
     def _ends(
-        self, t: float, h: float, mesh: Mesh, state: State, values: Coefficients,
+        self,
+        t: float,
+        h: float,
+        mesh: Mesh,
+        state: State,
+        values: Coefficients,
         nodes: list[tuple[np.ndarray, np.ndarray]],
     ) -> Ends | None:
         of, s = self.evolution, self.time.stages
@@ -472,7 +489,9 @@ class March:
             time, space = of.order_of(key)
             basis = derivatives_at(np.array([-1.0, 1.0]), self.rules[key[0]].number, space)
             for side, e in enumerate((0, -1)):
-                table[number, side] = (2 / mesh.lengths[e]) ** space * (each[key[0]][time][e] @ basis[side])
+                table[number, side] = (2 / mesh.lengths[e]) ** space * (
+                    each[key[0]][time][e] @ basis[side]
+                )
         left, slopes = of.linearised_ends(table, t + h * self.time.points)
         sides = np.zeros((2, len(left), s, unknowns))
         begin = np.r_[0, np.cumsum([rule.continuity * s for rule in self.rules])]
@@ -485,16 +504,16 @@ class March:
                 sides[side, :, :, at : at + s] += scale * slopes[:, number, side, :, None] * step
         return Ends(*sides.reshape(2, -1, unknowns), -left.ravel())
 
-    def _output(
-        self, h: float, state: State, values: Coefficients
-    ) -> tuple[Coefficients, State]:
+    def _output(self, h: float, state: State, values: Coefficients) -> tuple[Coefficients, State]:
         """The slab as polynomials in time, with the slopes at its ends; and the state at its end."""
         modes, ends = [], []
         each = self._in_time(h, state, values)
         for c, (ws, own) in enumerate(zip(state, each)):
             ends.append([one[:, -1] for one in own[: len(ws)]])
             if not ws:
-                basis = np.linalg.inv(legendre.legvander(2 * self.time.points - 1, self.time.stages - 1))
+                basis = np.linalg.inv(
+                    legendre.legvander(2 * self.time.points - 1, self.time.stages - 1)
+                )
                 found = basis @ own[0]
                 modes.append(np.pad(found, ((0, 0), (0, 3), (0, 0))))
                 continue
@@ -515,7 +534,9 @@ class March:
         """Root mean squares over the axis of (elements, instants, functions)."""
         number = coefficients.shape[-1]
         share = mesh.lengths / mesh.lengths.sum()
-        return np.sqrt(np.einsum("esf,e,f->s", coefficients**2, share, 1 / (2 * np.arange(number) + 1)))
+        return np.sqrt(
+            np.einsum("esf,e,f->s", coefficients**2, share, 1 / (2 * np.arange(number) + 1))
+        )
 
     def _sizes(self, mesh: Mesh, values: Coefficients) -> np.ndarray:
         """By field the largest it has been."""
@@ -527,8 +548,10 @@ class March:
         """By field the size that errors are measured by. A field that begins at zero counts by what
         it would grow to at the rate it has, as far as other fields are as large."""
         first, last = self.evolution.problem.box["t"]
-        slopes = [self._norms(mesh, one[1]).max() if len(one) > 1 else 0.0
-                  for one in self._in_time(h, state, values)]
+        slopes = [
+            self._norms(mesh, one[1]).max() if len(one) > 1 else 0.0
+            for one in self._in_time(h, state, values)
+        ]
         return np.maximum(sizes, np.minimum((last - first) * np.array(slopes), sizes.max()))
 
     def _off_in_time(
@@ -575,7 +598,12 @@ class March:
                 coarse = self._moved(mesh, joined_mesh, m, c)
                 # with its ends kept, a joined element may be off by more than its last functions
                 lost = np.abs(restricted(joined_mesh.edges, mesh.edges, coarse) - m).sum(1)
-                lost = lost**2 @ (1 / (2 * np.arange(m.shape[2]) + 1)) * mesh.lengths / sum(mesh.lengths)
+                lost = (
+                    lost**2
+                    @ (1 / (2 * np.arange(m.shape[2]) + 1))
+                    * mesh.lengths
+                    / sum(mesh.lengths)
+                )
                 off = np.sqrt(np.bincount(owner, lost)) + _tails(np.abs(coarse).max(1), share)
                 worst = np.maximum(worst, off / max(size, TINY))
             there = np.searchsorted(joined_mesh.first, mesh.first[low])

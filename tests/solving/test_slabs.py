@@ -68,9 +68,16 @@ def test_values_at_the_end_of_a_slab_have_twice_the_order_of_its_points(stages):
 def test_the_functions_of_an_element_have_the_values_of_its_nodes(points, continuity):
     rule = elements.space_rule(points, continuity)
     ends = np.array([-1.0, 1.0])
-    made = np.stack(
-        [elements.derivatives_at(ends, rule.number, k) @ rule.functions.T for k in range(continuity)]
-    ) if continuity else np.zeros((0, 2, rule.number))
+    made = (
+        np.stack(
+            [
+                elements.derivatives_at(ends, rule.number, k) @ rule.functions.T
+                for k in range(continuity)
+            ]
+        )
+        if continuity
+        else np.zeros((0, 2, rule.number))
+    )
     expected = np.zeros_like(made)
     for side in range(2):
         for k in range(continuity):
@@ -120,8 +127,12 @@ def test_a_polynomial_of_the_space_is_exact():
 
     problem = sx.Problem(
         sx.Box(t=(0, 1), x=(-1, 2)),
-        lambda u, t, x: u.t + u * u.x - u.xx
-        - (2 * t * x**3 + exact(t, x) * (3 * t**2 * x**2 + 5 * x**4) - 6 * t**2 * x - 20 * x**3),
+        lambda u, t, x: (
+            u.t
+            + u * u.x
+            - u.xx
+            - (2 * t * x**3 + exact(t, x) * (3 * t**2 * x**2 + 5 * x**4) - 6 * t**2 * x - 20 * x**3)
+        ),
         [
             sx.Initial(lambda x: exact(0.0, x)),
             sx.Dirichlet(lambda t: exact(t, -1.0), on="x-"),
@@ -221,7 +232,10 @@ def test_a_sharp_front_is_solved_without_a_recipe(front):
 
 def test_a_solution_of_slabs_is_a_function_like_any_other(front, tmp_path):
     point = jnp.array([0.37, -0.11])
-    slope = (front.at((point + jnp.array([0, 1e-4]))[None]) - front.at((point - jnp.array([0, 1e-4]))[None])) / 2e-4
+    slope = (
+        front.at((point + jnp.array([0, 1e-4]))[None])
+        - front.at((point - jnp.array([0, 1e-4]))[None])
+    ) / 2e-4
     assert jax.grad(lambda x: front.at(jnp.array([[0.37, x]]))[0])(-0.11) == pytest.approx(
         float(slope[0]), rel=1e-3
     )
