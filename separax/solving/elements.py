@@ -1,14 +1,14 @@
-"""Polynomials in elements that meet smoothly, Radau's points in time, and the linear systems of both.
+"""Polynomials in elements that meet smoothly, Radau's points in time, and their linear systems.
 
 On a slab of time, of length h, a field is in every element of the other axis
 
     u(t, x) = Σ_b u_b(t) P_b(ξ),   ξ in [-1, 1],
 
-a polynomial of degree k + q - 1, with q - 1 continuous derivatives from one element to the next: q is
-the order of the highest derivative along x of the field. Equations hold at the k Gauss points of every
-element and at s Radau points of the slab: as many equations as unknowns, but for q conditions at the
-ends. A field's values at the Radau points are the unknowns; derivatives in time come from the matrix
-that differentiates polynomials through these points and the start.
+a polynomial of degree k + q - 1, with q - 1 continuous derivatives from one element to the next: q
+is the order of the field's highest derivative along x. Equations hold at the k Gauss points of every
+element and at s Radau points of the slab: as many equations as unknowns, but for q conditions at
+the ends. The unknowns are a field's values at the Radau points; derivatives in time come from the
+matrix that differentiates polynomials through these points and the start.
 """
 
 from __future__ import annotations
@@ -69,6 +69,19 @@ def derivatives_at(points: np.ndarray, number: int, order: int) -> np.ndarray:
     return np.stack([legendre.legval(points, one) for one in each], -1)
 
 
+@functools.cache
+def at_points(points: int, continuity: int, order: int) -> np.ndarray:
+    """The derivative of this order of the polynomials of `space_rule`, at its points."""
+    rule = space_rule(points, continuity)
+    return derivatives_at(rule.points, rule.number, order)
+
+
+@functools.cache
+def at_ends(number: int, order: int) -> np.ndarray:
+    """The derivative of this order of so many polynomials, at -1 and 1."""
+    return derivatives_at(np.array([-1.0, 1.0]), number, order)
+
+
 @dataclass(frozen=True)
 class SpaceRule:
     """The functions of one field in an element: those that the nodes share, and those inside.
@@ -111,19 +124,6 @@ def space_rule(points: int, continuity: int) -> SpaceRule:
     return SpaceRule(nodes, q, np.stack(found))
 
 
-@functools.cache
-def _halves(number: int) -> np.ndarray:
-    """From Legendre coefficients on an element to those on its halves: (2, number, number)."""
-    points, weights = legendre.leggauss(number)
-    project = (2 * np.arange(number)[:, None] + 1) / 2 * legendre.legvander(points, number - 1).T
-    return np.stack(
-        [
-            project @ (weights[:, None] * legendre.legvander((points + side) / 2, number - 1))
-            for side in (-1, 1)
-        ]
-    )
-
-
 def restricted(
     old: np.ndarray, new: np.ndarray, coefficients: np.ndarray, rule: SpaceRule | None = None
 ) -> np.ndarray:
@@ -137,6 +137,8 @@ def restricted(
 
     Returns: by new element.
     """
+    if np.array_equal(old, new):
+        return coefficients
     number = coefficients.shape[-1]
     points, weights = legendre.leggauss(number + 2)
     middle = (old[1:] + old[:-1]) / 2
@@ -191,7 +193,7 @@ def _end_correction(
     """What gives a merged element the values and derivatives at its ends that there were."""
     total = 0.0
     for k in range(rule.continuity):
-        ends = derivatives_at(np.array([-1.0, 1.0]), rule.number, k)
+        ends = at_ends(rule.number, k)
         for side, (own, size) in enumerate(((left, left_length), (right, right_length))):
             missing = own @ ends[side] * (length / size) ** k - merged @ ends[side]
             total = total + missing[..., None] * rule.functions[side * rule.continuity + k]
@@ -214,7 +216,7 @@ def joined(
     if not periodic:
         left, right = left[:-1], right[:-1]
     for k in range(rule.continuity):
-        ends = derivatives_at(np.array([-1.0, 1.0]), rule.number, k)
+        ends = at_ends(rule.number, k)
         scale = (2 / lengths[:, None]) ** k
         before = _spread(scale[left], coefficients[left] @ ends[1])
         after = _spread(scale[right], coefficients[right] @ ends[0])

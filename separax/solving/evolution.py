@@ -1,5 +1,5 @@
-"""Problems that evolve, in t alone or in t and one more axis, as a march in slabs of time wants them:
-what begins, what holds at the ends of the other axis, and the residual as a function of arrays."""
+"""Problems that evolve, in t alone or in t and one more axis, as a march in slabs of time wants
+them: what begins, what holds at the ends of the other axis, the residual as a function of arrays."""
 
 from __future__ import annotations
 

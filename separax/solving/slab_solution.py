@@ -1,5 +1,5 @@
-"""A problem that evolves, solved in slabs of time twice or more: how far apart two marches with other
-points are says how far off the coarser is; the finer becomes a solution."""
+"""A problem that evolves, solved in slabs of time twice or more: how far apart two marches are says
+how far off the coarser one is, and the finer becomes a solution."""
 
 from __future__ import annotations
 
