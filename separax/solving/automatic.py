@@ -84,7 +84,7 @@ def automatic(
     slabs = None
     if started is None and (dimension == 1 or not is_linear(problem)):
         slabs = solve_in_slabs(problem, tolerance, report, interrupt)
-        if slabs is not None and (slabs.estimate <= tolerance or interrupt.asked):
+        if slabs is not None and (_estimate(slabs) <= tolerance or interrupt.asked):
             return said(slabs)
     if started is not None:  # the last level that is kept, once more from where it ended
         again = levels.pop()
@@ -111,7 +111,7 @@ def automatic(
         state, found, estimate = solve(RATES if astray and off > NEAR else ())
         if not slabs and not levels and estimate.error > tolerance and not interrupt.asked:
             slabs = solve_in_slabs(problem, tolerance, report, interrupt, found.timing)
-            if slabs is not None and (slabs.estimate <= tolerance or interrupt.asked):
+            if slabs is not None and (_estimate(slabs) <= tolerance or interrupt.asked):
                 return said(slabs)
         if (
             estimate.family
@@ -159,9 +159,13 @@ def automatic(
         words.insert(0, unsaid)
         found = found.with_outcome(estimate=math.inf)  # of one among many it says nothing
     words += [*of_unknowns(estimate.free), *of_gauges(problem)]
-    if slabs is not None and slabs.estimate < found.estimate:
+    if slabs is not None and _estimate(slabs) < _estimate(found):
         return said(slabs)
     return said(found.with_outcome(advice=tuple(words)))
+
+
+def _estimate(found: Solution) -> float:
+    return math.inf if found.estimate is None else found.estimate
 
 
 def said(found: Solution) -> Solution:

@@ -5,16 +5,17 @@ On a slab of time, of length h, a field is in every element of the other axis
     u(t, x) = Σ_b u_b(t) P_b(ξ),   ξ in [-1, 1],
 
 a polynomial of degree k + q - 1, with q - 1 continuous derivatives from one element to the next: q
-is the order of the field's highest derivative along x. Equations hold at the k Gauss points of every
-element and at s Radau points of the slab: as many equations as unknowns, but for q conditions at
-the ends. The unknowns are a field's values at the Radau points; derivatives in time come from the
-matrix that differentiates polynomials through these points and the start.
+is the order of the field's highest derivative along x. Equations hold at the k Gauss points of
+every element and at s Radau points of the slab: as many equations as unknowns, but for q conditions
+at the ends. The unknowns are a field's values at the Radau points; derivatives in time come from
+the matrix that differentiates polynomials through these points and the start.
 """
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -173,8 +174,8 @@ def restricted(
                 coefficients[first[e]],
                 coefficients[last[e]],
                 found[e],
-                old[first[e] + 1] - old[first[e]],
-                old[last[e] + 1] - old[last[e]],
+                float(old[first[e] + 1] - old[first[e]]),
+                float(old[last[e] + 1] - old[last[e]]),
                 lengths[e],
                 rule,
             )
@@ -231,7 +232,7 @@ def _spread(factor: np.ndarray, values: np.ndarray) -> np.ndarray:
     return factor.reshape(-1, *(1,) * (values.ndim - 1)) * values
 
 
-# --- linear systems ------------------------------------------------------------------------------
+# --- linear systems ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -277,7 +278,8 @@ def _reduced(columns: np.ndarray, known: np.ndarray, number: int) -> tuple[np.nd
     """The triangular factor of columns, and what their elimination makes of the rest."""
     if number == 0:
         return columns[:, :0], known
-    order, lower, upper = lu(columns, p_indices=True, check_finite=False)
+    factors: Any = lu(columns, p_indices=True, check_finite=False)
+    order, lower, upper = factors
     known = np.take_along_axis(known, np.argsort(order, -1)[..., None], 1)
     # smaller factors than those of an orthogonal transformation, which many threads would make slow
     top = np.linalg.solve(lower[:, :number], known[:, :number])

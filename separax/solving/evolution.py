@@ -1,5 +1,6 @@
 """Problems that evolve, in t alone or in t and one more axis, as a march in slabs of time wants
-them: what begins, what holds at the ends of the other axis, the residual as a function of arrays."""
+them: what begins, what holds at the ends of the other axis, the residual as a function of arrays.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ class Evolution:
         each = {TIME: t} if self.axis is None else {TIME: t, self.axis: x}
         return Points(self.problem.box.axes, tuple(each[a] for a in self.problem.box.axes))
 
-    # --- residuals and what they change with -------------------------------------------------------
+    # --- residuals and what they change with ---------------------------------------------------
 
     def linearised(
         self, table: np.ndarray, t: np.ndarray, x: np.ndarray
@@ -148,7 +149,7 @@ class Evolution:
         """The same for the conditions at the ends.
 
         Arguments:
-            table: the derivatives in `end_keys` at the lower and the upper end, (keys, 2, instants).
+            table: the derivatives in `end_keys` at both ends, (keys, 2, instants).
             t: the instants.
 
         Returns: (conditions, instants) and (conditions, keys, 2, instants).
@@ -189,7 +190,7 @@ class Evolution:
 
 
 def _compiled(residuals: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a table, with its derivatives: every row at a point depends on the table there."""
+    """A function of a table and its derivatives: a row at a point depends on the table there."""
 
     def linearised(table: Any, *place: Any) -> Any:
         left, back = jax.vjp(lambda values: residuals(values, *place), table)
@@ -199,12 +200,13 @@ def _compiled(residuals: Callable[..., Any]) -> Callable[..., Any]:
     return jax.jit(linearised, compiler_options=options_for_few_runs())
 
 
-# --- from a problem ------------------------------------------------------------------------------
+# --- from a problem ---------------------------------------------------------------------------
 
 
 def evolution_of(problem: Problem) -> Evolution | None:
-    """A problem as an evolution; None where it is none: no start that is given whole, another number
-    of conditions at the ends than derivatives, measurements, unknowns, a shape, more axes."""
+    """A problem as an evolution; None where it is none: no start that is given whole, another
+    number of conditions at the ends than derivatives, measurements, unknowns, a shape, more axes.
+    """
     space = problem.box.space
     if (
         TIME not in problem.box.axes

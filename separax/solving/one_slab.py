@@ -214,7 +214,7 @@ class OneSlab:
         found = float(np.sqrt(np.sum(left**2 * self.mesh.lengths[:, None, None, None])))
         return found if math.isfinite(found) else math.inf
 
-    # --- Newton's method ---------------------------------------------------------------------------
+    # --- Newton's method -----------------------------------------------------------------------
 
     def solved(self, guess: Coefficients, tolerance: float) -> tuple[Coefficients, int]:
         """The values at the points, and the steps that were taken; `NoSlab` where there are none.
@@ -299,8 +299,8 @@ class OneSlab:
         return found
 
     def _node_scales(self) -> tuple[np.ndarray, np.ndarray]:
-        """What the derivatives that nodes have are in the coordinate of the element above a node and
-        below it, by element and order: nodes count them by the mean length of their elements."""
+        """What the derivatives that nodes have are in the coordinate of an element, by element and
+        order, at its lower and its upper node. A node has the mean scale of its elements."""
         lengths = self.mesh.lengths
         ends = lengths[[-1, 0]] if self.evolution.periodic else lengths[[0, -1]]
         padded = np.r_[ends[0], lengths, ends[1]]
@@ -315,7 +315,8 @@ class OneSlab:
             return None
         begin = np.r_[0, np.cumsum([rule.continuity * stages for rule in self.rules])]
         if not of.ends:
-            return Ends(*np.zeros((2, 0, begin[-1])), np.zeros(0))
+            nothing = np.zeros((0, begin[-1]))
+            return Ends(nothing, nothing, np.zeros(0))
         each = self.derivatives(values)
         table = np.empty((len(of.end_keys), 2, stages))
         for number, key in enumerate(of.end_keys):
@@ -334,9 +335,10 @@ class OneSlab:
                 scale = (2 / lengths[e]) ** space * scales[e, space]
                 changes = scale * slopes[:, number, side, :, None] * step
                 sides[side, :, :, at : at + stages] += changes
-        return Ends(*sides.reshape(2, -1, begin[-1]), -left.ravel())
+        first, last = sides.reshape(2, -1, begin[-1])
+        return Ends(first, last, -left.ravel())
 
-    # --- what comes out --------------------------------------------------------------------------------
+    # --- what comes out ------------------------------------------------------------------------
 
     def output(self, values: Coefficients) -> tuple[Coefficients, State]:
         """The slab as Legendre coefficients in time, with the slopes at its ends; and its end."""

@@ -47,8 +47,14 @@ ROUNDED = 1e-14
 
 @dataclass(frozen=True)
 class SlabLevel:
-    """One march: what each slab was allowed to leave, how many there were, elements at most, steps of
-    Newton's method, and by how much its solution differs from that of the march before."""
+    """One march.
+
+    Attributes:
+        allowed: what each slab might be off.
+        slabs, elements, newton: how many slabs, elements at most, and steps of Newton's method.
+        estimate: by how much its solution differs from that of the march before.
+        seconds: that it took.
+    """
 
     allowed: float
     slabs: int
@@ -117,8 +123,8 @@ def solve_in_slabs(
 
 
 def _next_allowed(levels: Sequence[SlabLevel], estimate: float, goal: float) -> float:
-    """What the slabs of the next march may leave. An estimate is the error of the last march but one:
-    the last is to be finer than that by no more than is needed to tell."""
+    """What the slabs of the next march may be off. An estimate is the error of the last march but
+    one: the last is to be finer than that by no more than is needed to tell."""
     last = levels[-1].allowed
     if len(levels) > 1:
         error = estimate * last / levels[-2].allowed
@@ -176,7 +182,7 @@ def _level(march: March, estimate: float, seconds: float) -> SlabLevel:
 
 
 def _apart(coarse: March, fine: March) -> float:
-    """The relative L2 difference of two marches, of the field that is worst, as far as both went."""
+    """The relative L2 difference of two marches as far as both went, of the worst field."""
     end = min(coarse.slabs[-1].end, fine.slabs[-1].end)
     fields = range(len(fine.slabs[0].modes))
     apart, size = np.zeros(len(fields)), np.zeros(len(fields))
@@ -207,14 +213,14 @@ def _apart(coarse: March, fine: March) -> float:
 
 
 def _at(edges: np.ndarray, coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Values (rows, instants, points) at points (rows, points) of (elements, instants, functions)."""
+    """Values (rows, instants, points) of (elements, instants, functions) at (rows, points)."""
     e = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
     unit = 2 * (x - edges[e]) / (edges[e + 1] - edges[e]) - 1
     basis = legendre.legvander(unit, coefficients.shape[-1] - 1)
     return np.einsum("rpf,rptf->rtp", basis, coefficients[e])
 
 
-# --- as a solution ---------------------------------------------------------------------------------
+# --- as a solution ----------------------------------------------------------------------------
 
 
 def _solution(
@@ -276,10 +282,10 @@ def _advice(
         words.append(f"solved up to t = {end:.6g}; {why}")
     if estimate > tolerance:
         words.append(
-            f"the error is estimated to be {estimate:.0e}, not below the tolerance of {tolerance:g}:"
-            f" that is by how much two solutions with {levels[-1].slabs} and"
-            f" {levels[max(0, len(levels) - 2)].slabs} slabs of time differ. Small differences may grow"
-            " that much on the way: a shorter interval of time would help"
+            f"the error is estimated to be {estimate:.0e}, not below the tolerance of"
+            f" {tolerance:g}: that is by how much solutions with {levels[-1].slabs} and"
+            f" {levels[max(0, len(levels) - 2)].slabs} slabs of time differ. Small differences may"
+            " grow that much on the way: a shorter interval of time would help"
         )
     return tuple(words)
 

@@ -74,7 +74,7 @@ class Slab:
         return self.end - self.start
 
     def at_times(self, t: np.ndarray) -> Coefficients:
-        """By field, the coefficients along the axis at instants: (elements, instants, functions)."""
+        """By field the coefficients along the axis: (elements, instants, functions)."""
         unit = 2 * (t - self.start) / self.length - 1
         return [legendre.legvander(unit, m.shape[1] - 1) @ m for m in self.modes]
 
@@ -154,7 +154,7 @@ class March:
             return "too many elements"
         return "stuck" if share < SMALLEST else ""
 
-    # --- start and guesses -------------------------------------------------------------------------
+    # --- start and guesses ---------------------------------------------------------------------
 
     def _start(self) -> State:
         """The start, on elements that are short enough for it: what jumps is in the shortest."""
@@ -215,7 +215,7 @@ class March:
             )
         return min(trials, key=slab.left)
 
-    # --- how far off ---------------------------------------------------------------------------------
+    # --- how far off ---------------------------------------------------------------------------
 
     def _scales(self, slab: OneSlab, values: Coefficients, sizes: np.ndarray) -> np.ndarray:
         """By field the size that errors are measured by. A field that begins at zero counts by what
@@ -251,7 +251,7 @@ class March:
         return worst
 
     def _adapted(self, slab: OneSlab, modes: Coefficients, fine: np.ndarray) -> Mesh:
-        """Elements for the next slab: halved that will soon be too long, joined that are too short."""
+        """Elements for the next slab: too long ones are halved, too short ones joined."""
         mesh, allowed = slab.mesh, self.precision.tolerance / math.sqrt(len(fine))
         if np.any(long := fine > EARLY * allowed):
             return mesh.halved(long)

@@ -1,4 +1,4 @@
-"""Marching in slabs of time: its polynomials, its linear algebra, its order, and what becomes of it."""
+"""Marching in slabs of time: polynomials, linear algebra, order, and what becomes of it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cole_hopf(t: float, x: np.ndarray, viscosity: float) -> np.ndarray:
     return -(w * np.sin(PI * shifted)).sum(1) / w.sum(1)
 
 
-# --- polynomials and linear algebra --------------------------------------------------------------
+# --- polynomials and linear algebra -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
@@ -118,7 +118,7 @@ def test_a_function_is_the_same_on_finer_elements_and_keeps_its_ends_on_coarser_
         np.testing.assert_allclose(after, before, atol=1e-9)
 
 
-# --- marches --------------------------------------------------------------------------------------
+# --- marches ----------------------------------------------------------------------------------
 
 
 def test_a_polynomial_of_the_space_is_exact():
@@ -211,7 +211,7 @@ def test_a_stiff_equation_of_second_order_agrees_with_an_integrator():
     assert np.linalg.norm(found(t=times) - true.y[0]) < 1e-7 * np.linalg.norm(true.y[0])
 
 
-# --- solutions ------------------------------------------------------------------------------------
+# --- solutions --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -346,9 +346,18 @@ BOX = sx.Box(t=(0, 1), x=(0, 1))
         sx.Problem(BOX, lambda u: u.t - u.xx, [sx.Dirichlet(0.0)]),
         sx.Problem(BOX, lambda u: u.tt - u.xx, [sx.Initial(0.0), sx.Dirichlet(0)]),
         sx.Problem(BOX, lambda u: u.t + u.x, [sx.Initial(0.0), sx.Dirichlet(0)]),
-        sx.Problem(BOX, lambda u, k: u.t - k * u.xx, [sx.Initial(0.0), sx.Dirichlet(0)], unknowns={"k": 1.0}),
+        sx.Problem(
+            BOX,
+            lambda u, k: u.t - k * u.xx,
+            [sx.Initial(0.0), sx.Dirichlet(0)],
+            unknowns={"k": 1.0},
+        ),
         sx.Problem(sx.Box(x=(0, 1)), lambda u: u.xx - 1, [sx.Dirichlet(0)]),
-        sx.Problem(sx.Box(t=(0, 1), x=(0, 1), y=(0, 1)), lambda u: u.t - u.xx - u.yy, [sx.Initial(0.0), sx.Dirichlet(0)]),
+        sx.Problem(
+            sx.Box(t=(0, 1), x=(0, 1), y=(0, 1)),
+            lambda u: u.t - u.xx - u.yy,
+            [sx.Initial(0.0), sx.Dirichlet(0)],
+        ),
     ],
 )  # fmt: skip
 def test_what_does_not_evolve_is_left_to_other_ways(problem):
