@@ -325,6 +325,9 @@ def finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
+LEVEL = ("functions", "rank", "slabs", "elements")  # what is kept of each, where it has it
+
+
 def measured(
     name: str, make: Callable[[], sx.Problem], tolerance: float, seed: int
 ) -> dict[str, Any]:
@@ -342,7 +345,8 @@ def measured(
         "estimate": finite(found.estimate),
         "overstated": finite(found.estimate / max(error, 1e-16)),
         "levels": [
-            {"functions": level.functions, "rank": level.rank, "estimate": finite(level.estimate)}
+            {k: v for k, v in vars(level).items() if k in LEVEL}
+            | {"estimate": finite(level.estimate)}
             for level in found.levels
         ],
         "seconds": seconds,

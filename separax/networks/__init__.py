@@ -15,6 +15,7 @@ from .encodings import (
 )
 from .known_part import Coordinates, KnownPart
 from .network import AbstractNetwork, highest
+from .piecewise import PiecewiseProducts
 from .pointwise_network import PointwiseNetwork, along
 from .separable_network import SeparableNetwork, distinct, filled, is_thin
 from .taylor import MAX_ORDER
@@ -43,6 +44,7 @@ __all__ = [
     "KnownPart",
     "Line",
     "ModifiedMLP",
+    "PiecewiseProducts",
     "PointwiseNetwork",
     "SeparableNetwork",
     "Sin",

@@ -24,6 +24,7 @@ from .bodies import BODIES, AbstractBody, ModifiedMLP, OwnBody, build_layers
 from .encodings import AbstractEncoding, Axis, Chebyshev, ChebyshevPieces, Coordinate, Fourier
 from .known_part import KnownPart
 from .network import AbstractNetwork
+from .piecewise import PiecewiseProducts
 from .pointwise_network import Orders, PointwiseNetwork
 from .separable_network import SeparableNetwork
 
@@ -393,8 +394,10 @@ NETWORKS: dict[str, Callable[..., SPINN | PINN]] = {
 }
 
 
-def network_name(network: SPINN | PINN) -> str:
+def network_name(network: SPINN | PINN | PiecewiseProducts) -> str:
     """The command line's word for a network."""
+    if isinstance(network, PiecewiseProducts):
+        return SPECTRAL
     if not isinstance(network, AbstractArchitecture):
         raise InputError(
             f"network must be a SPINN or a PINN, got {shown(network)}: write"

@@ -40,6 +40,7 @@ from .advice import (
 )
 from .estimate import estimated
 from .levels import ALL, STEPS, Level, begun, coefficients_of, constants, recipe_for, refined
+from .slab_solution import solve_in_slabs
 from .trained import Context, Training, Window
 
 TOLERANCE = 1e-4
@@ -78,6 +79,12 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         RANKS[dimension - 1],
     )
     levels, start = _kept(context.run)
+    # a linear equation in two axes is solved on all of them in one step, and more exactly if smooth
+    slabs = None
+    if start is None and (dimension == 1 or not is_linear(problem)):
+        slabs = solve_in_slabs(problem, tolerance, context)
+        if slabs is not None and _is_enough(slabs, tolerance, context):
+            return advised(slabs, slabs.outcome.advice)
     if start is not None:  # the last level that is kept, once more from where it ended
         again = levels.pop()
         functions, rank = again.functions, again.rank
@@ -91,6 +98,11 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         part = context.part(done, LEVELS * STEPS)
         rates = RATES if early_first and error > NEAR else ()
         found, level, state = _solved(problem, recipe, seed, start, rates, part)
+        asked = context.interrupt.asked
+        if slabs is None and not levels and level.estimate > tolerance and not asked:
+            slabs = solve_in_slabs(problem, tolerance, context, found.timing)
+            if slabs is not None and _is_enough(slabs, tolerance, context):
+                return advised(slabs, slabs.outcome.advice)
         astray = level.family and not missing_starts(problem) and use_early_first(problem)
         if astray and not early_first and not context.interrupt.asked:
             early_first = True  # and so it stays: a finer level goes the same way
@@ -127,7 +139,17 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         if not level.family and (unsaid := of_start(problem)):
             words.insert(0, unsaid)
             found = found.with_outcome(estimate=math.inf)  # of one among many it says nothing
+        if slabs is not None and _estimate(slabs) < _estimate(found):
+            return advised(slabs, slabs.outcome.advice)
         return advised(found, [*words, *of_unknowns(level.free), *of_gauges(problem)])
+
+
+def _estimate(found: Solution) -> float:
+    return math.inf if found.estimate is None else found.estimate
+
+
+def _is_enough(found: Solution, tolerance: float, context: Context) -> bool:
+    return _estimate(found) <= tolerance or context.interrupt.asked
 
 
 def _solved(
