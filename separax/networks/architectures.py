@@ -314,6 +314,19 @@ class SPINN(AbstractArchitecture):
                 found[axis] = ChebyshevPieces(number, places) if places else Chebyshev(number)
         return found
 
+    def check(
+        self, box: Box, periodic: Collection[str], components: int, derivatives: Iterable[Orders]
+    ) -> None:
+        if self.merge not in FORMATS.values():
+            merge = self.merge(box.axes, self._rank)
+            checks.format("SPINN: merge", self.merge, merge, box.dimension)
+        super().check(box, periodic, components, derivatives)
+
+    @property
+    def _rank(self) -> Rank:
+        """As a format is given it."""
+        return dict(self.rank) if _pairs(self.rank) else self.rank
+
     def possible_rank(self) -> Any:
         """The rank, or what of it the functions of an axis allow where it must not be more."""
         if self.merge is not tucker_format or self.depth or not self.functions:
@@ -336,10 +349,7 @@ class SPINN(AbstractArchitecture):
         dtype: Any,
         known_part: KnownPart | None,
     ) -> SeparableNetwork:
-        rank: Rank = dict(self.rank) if _pairs(self.rank) else self.rank
-        merge: AbstractFormat = self.merge(names, rank)
-        if self.merge not in FORMATS.values():
-            checks.format("SPINN: merge", self.merge, merge, len(axes))
+        merge: AbstractFormat = self.merge(names, self._rank)
         outputs, core = components * max(merge.ranks), None
         body = self._body(key, len(axes), [a.inputs for a in axes], outputs, dtype)
         if shape := merge.core_shape:

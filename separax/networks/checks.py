@@ -84,7 +84,7 @@ def activation(argument: str, part: AbstractActivation, order: int) -> None:
     found = _shape(part, jax.ShapeDtypeStruct((3, 4), jnp.float32), name)
     if found == (3, 4):
         x = jnp.linspace(-1.0, 1.5, 12, dtype=jnp.float32).reshape(3, 4)
-        changed = np.asarray(part(x) != part(x.at[1, 2].add(0.5)))
+        changed = np.array(part(x) != part(x.at[1, 2].add(0.5)))
         changed[1, 2] = False
     if found != (3, 4) or changed.any():
         raise InputError(
@@ -197,10 +197,10 @@ def _missing(function: Callable[[Array], Array], order: int, end: float) -> int 
     with jax.enable_x64(True):
         x, number = jnp.linspace(-end, end, SAMPLES), min(order, MOST)
 
-        def derivatives(x: Array) -> list[Array]:
-            return series_at_zero(lambda h: function(x + h), number, x.dtype)
+        def derivatives(x: Array) -> Array:
+            return jnp.stack(series_at_zero(lambda h: function(x + h), number, x.dtype))
 
-        each = np.asarray(jax.jit(jax.vmap(lambda x: jnp.stack(derivatives(x))))(x))
+        each = np.asarray(jax.jit(jax.vmap(derivatives, out_axes=1))(x))
     step = 2 * end / (SAMPLES - 1)
     for k, values in enumerate(each):
         if not np.all(np.isfinite(values)):
