@@ -1,4 +1,5 @@
-"""Bad input is refused before anything is compiled, by a message that names the argument, what came and what to write."""
+"""Bad input is refused before anything is compiled, by a message that names the argument, what came
+and what to write."""
 
 import math
 
@@ -37,7 +38,8 @@ def solution(tmp_path_factory):
 
 
 def refused(call, *words):
-    """`call` raises an InputError whose message holds all the `words`, and compiles no training step before."""
+    """`call` raises an InputError whose message holds all the `words`, and compiles no training
+    step before."""
 
     def compiled(*_):
         raise AssertionError("compiled before it was refused")
@@ -50,7 +52,7 @@ def refused(call, *words):
         assert word in str(error.value)
 
 
-# --- boxes -------------------------------------------------------------------------------------------------------
+# --- boxes ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,8 @@ def test_axis_names_that_functions_and_fields_cannot_use(name):
 
 @pytest.mark.parametrize("name", ["weights", "points", "field", "reference"])
 def test_an_axis_name_works_everywhere_or_nowhere(name):
-    """A name that some method keeps for an argument of its own is refused, or works in that method too."""
+    """A name that some method keeps for an argument of its own is refused, or works in that method
+    too."""
     try:
         box = sx.Box(**{name: (0, 1)}, x=(0, 1))
     except sx.InputError:
@@ -105,7 +108,7 @@ def test_an_axis_that_is_not_in_the_box():
     )
 
 
-# --- residuals ---------------------------------------------------------------------------------------------------
+# --- residuals ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("box", [{"x": (0, 1)}, (0, 1), None, sx.Box])
@@ -226,7 +229,7 @@ def test_indexing_a_field_is_not_called_a_jnp_function():
     assert "jnp.sin" not in str(error.value)
 
 
-# --- names -------------------------------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------
 
 
 def test_duplicate_names():
@@ -249,7 +252,7 @@ def test_unknown_coefficients_are_numbers_by_name():
     refused(lambda: problem(unknowns=["k"]), "unknowns", "['k']")
 
 
-# --- conditions --------------------------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("conditions", [None, 5, [5], ["x-"], [sx.Initial], [None]])
@@ -440,7 +443,7 @@ def test_references():
     )
 
 
-# --- recipes -----------------------------------------------------------------------------------------------------
+# --- recipes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [0, -3, 1.5, "8", None, True, math.nan, math.inf])
@@ -557,7 +560,7 @@ def test_weights_are_by_name():
     refused(lambda: sx.Recipe(weights=[1.0]), "weights", "[1.0]")
 
 
-# --- solve -------------------------------------------------------------------------------------------------------
+# --- solve ----------------------------------------------------------------------------------------
 
 
 def test_what_solve_takes():
@@ -606,7 +609,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     )
 
 
-# --- memory ------------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------
 
 CUBE = sx.Box(x=(0, 1), y=(0, 1), z=(0, 1))
 
@@ -641,7 +644,7 @@ def test_a_linear_equation_needs_no_lattice():
     assert solution.memory_bytes < 2**30
 
 
-# --- solutions ---------------------------------------------------------------------------------------------------
+# --- solutions ------------------------------------------------------------------------------------
 
 
 def test_evaluating_a_lattice_that_would_not_fit(solution):
@@ -689,7 +692,7 @@ def test_a_solution_without_a_reference(solution):
     refused(solution.relative_l2, "no reference", "reference=exact")
 
 
-# --- losses that stop being finite -------------------------------------------------------------------------------
+# --- losses that stop being finite ----------------------------------------------------------------
 
 
 def test_a_loss_that_stops_being_finite():
@@ -737,7 +740,7 @@ def test_nothing_is_left_behind():
     assert not jax.config.jax_enable_x64
 
 
-# --- what came is shown short ------------------------------------------------------------------------------------
+# --- what came is shown short ---------------------------------------------------------------------
 
 
 class Plain:

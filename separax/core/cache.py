@@ -15,6 +15,8 @@ from pathlib import Path
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
+from .devices import processors
+
 MOST_BYTES = 2 * 10**9  # of programs: when there are more, those used longest ago go
 LEAST_SECONDS = 0.0  # of compiling: a solve has many small programs, which together take seconds
 OFF = "off"  # as SEPARAX_CACHE: nothing is kept
@@ -44,7 +46,8 @@ def keep_programs() -> None:
     A second process then reads a program instead of compiling it. Nothing is changed where JAX was
     given a folder already (`jax_compilation_cache_dir`), and a folder that cannot be used is none.
     """
-    if jax.config.jax_compilation_cache_dir is not None:  # pyright: ignore[reportAttributeAccessIssue]
+    chosen = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    if chosen is not None:
         return
     try:
         base = cache_folder()
@@ -81,10 +84,6 @@ def forget_oldest(folder: Path, most: int) -> None:
 
 def _machine() -> str:
     """What a program depends on that JAX does not look at: the processor it was compiled for."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            flags = next((line for line in file if line.startswith(("flags", "Features"))), "")
-    except OSError:
-        flags = ""
+    flags = next(iter(processors("flags", "Features")), "")
     text = f"{platform.machine()} {platform.processor()} {flags}"
     return f"jaxlib-{metadata.version('jaxlib')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

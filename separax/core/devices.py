@@ -23,14 +23,17 @@ def device_name() -> str:
     """The name of the default device: "NVIDIA H200", or the processor's."""
     if default_device().platform != "cpu":
         return default_device().device_kind
+    names = processors("model name")
+    return f"{names[0]} × {len(names)}" if names else machine.processor() or "cpu"
+
+
+def processors(*facts: str) -> list[str]:
+    """What the system says of its processors: one of these facts of each; [] where it does not."""
     try:
         with open("/proc/cpuinfo") as file:
-            names = [
-                line.split(":", 1)[1].strip() for line in file if line.startswith("model name")
-            ]
-        return f"{names[0]} × {len(names)}" if names else "cpu"
+            return [line.split(":", 1)[1].strip() for line in file if line.startswith(facts)]
     except OSError:
-        return machine.processor() or "cpu"
+        return []
 
 
 @contextlib.contextmanager

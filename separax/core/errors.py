@@ -106,7 +106,7 @@ def whole(argument: str, value: Any, least: int = 1) -> int:
     if not fits or int(value) != value or value < least:  # pyright: ignore[reportArgumentType]
         raise InputError(
             f"{argument} must be a whole number of at least {least}, got {shown(value)}: write e.g."
-            f" {argument}={max(least, 32)}"
+            f" {argument.rpartition(': ')[2]}={max(least, 32)}"
         )
     return int(value)  # pyright: ignore[reportArgumentType]
 

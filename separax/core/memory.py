@@ -9,7 +9,7 @@ from .errors import MemoryPrediction
 
 
 def available() -> int | None:
-    """Free bytes on the device JAX uses, or None where nobody tells."""
+    """The free bytes of the default device; None where they are not known."""
     device = default_device()
     stats = device.memory_stats() if device.platform != "cpu" else None
     if stats and "bytes_limit" in stats:
@@ -26,6 +26,12 @@ def _of_machine(proc: Path = Path("/proc")) -> int | None:
         return None
 
 
+# of control groups: the folder, and the files that hold the limit, what is used, and in its
+# statistics what is used by files that were read, which are given up for more
+GROUPS_2 = ("", "memory.max", "memory.current", "inactive_file")
+GROUPS_1 = ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
 def _of_group(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
     """What a container or a batch system leaves to this process and its like: beyond that it is
     killed, whatever the machine has."""
@@ -35,29 +41,19 @@ def _of_group(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"))
         return None
     found = []
     for number, names, path in lines:
-        if number == "0":
-            root, limit, used, stale = groups, "memory.max", "memory.current", "inactive_file"
-        elif "memory" in names.split(","):
-            root, limit, used, stale = (
-                groups / "memory",
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-                "total_inactive_file",
-            )
-        else:
+        if number != "0" and "memory" not in names.split(","):
             continue
+        below, limit, used, stale = GROUPS_2 if number == "0" else GROUPS_1
+        root = groups / below
         here = root / path.lstrip("/")
         for folder in (here, *here.parents):  # a limit of a group above holds, too
             if folder == root.parent:
                 break
             try:
                 most, now = (int((folder / name).read_text()) for name in (limit, used))
-                kept = dict(
-                    line.split() for line in (folder / "memory.stat").read_text().splitlines()
-                )
-                found.append(
-                    most - now + int(kept.get(stale, 0))
-                )  # files that were read are given up for it
+                statistics = (folder / "memory.stat").read_text().splitlines()
+                kept = dict(line.split() for line in statistics)
+                found.append(most - now + int(kept.get(stale, 0)))
             except (OSError, ValueError):  # no limit here ("max"), or no such group
                 continue
     return max(0, min(found)) if found else None
@@ -68,7 +64,7 @@ def check_fits(what: str, needed: int | None, advice: str) -> None:
 
     Arguments:
         what: would need it, in words.
-        needed: the number of bytes; None where nobody knows.
+        needed: the number of bytes; None where it is not known.
         advice: what to do instead.
     """
     free = available()

@@ -15,6 +15,7 @@ resumed that there is another function under the same name.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -70,10 +71,7 @@ def part_to_data(value: Any, who: str = "") -> Data:
         return [part_to_data(each, f"{who}[{i}]") for i, each in enumerate(value)]
     if isinstance(value, Mapping):
         if strange := [key for key in value if not isinstance(key, str)]:
-            raise InputError(
-                f"{who}: {strange[0]!r} is a key of a dict that is kept with a run: keys must be"
-                " words"
-            )
+            raise InputError(f"{who}: {strange[0]!r} is a key of a dict: keys must be words")
         return {"mapping": {k: part_to_data(v, f"{who}[{k!r}]") for k, v in value.items()}}
     if isinstance(value, (np.ndarray, jax.Array)):
         return _array_to_data(value, who)
@@ -209,19 +207,16 @@ def _fields_to_data(value: Any, who: str) -> Data:
             f"{who or kind.__name__}: {kind.__name__} can change while a run goes on: write"
             " @dataclass(frozen=True), or let it be an Equinox module"
         )
-    fields = {
-        field.name: part_to_data(
-            getattr(value, field.name), f"{who}.{field.name}" if who else field.name
-        )
-        for field in dataclasses.fields(value)
-    }
+    names, before = [field.name for field in dataclasses.fields(value)], f"{who}." if who else ""
+    fields = {name: part_to_data(getattr(value, name), before + name) for name in names}
     return {"part": _name_of(kind, who or kind.__name__), "fields": fields} | _digest_of(kind)
 
 
 def _part(data: Mapping[str, Any]) -> Any:
-    kind, given = _imported(data), dict(data["fields"])
+    kind, name, given = _imported(data), data["part"], dict(data["fields"])
+    other = "load the run with the version it was made with"
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
-        raise InputError(f"{data['part']} is no part any more: it is {shown(kind)}")
+        raise InputError(f"{name} is no part any more: it is {shown(kind)}")
     part = object.__new__(kind)
     for field in dataclasses.fields(kind):
         if field.name in given:
@@ -233,16 +228,11 @@ def _part(data: Mapping[str, Any]) -> Any:
         elif field.default_factory is not dataclasses.MISSING:
             value = field.default_factory()
         else:
-            raise InputError(
-                f"{data['part']} has a field {field.name!r} here that the run does not know: load"
-                " the run with the version it was made with"
-            )
+            said = f"{name} has a field {field.name!r} here that the run does not know"
+            raise InputError(f"{said}: {other}")
         object.__setattr__(part, field.name, value)
     if given:
-        raise InputError(
-            f"{data['part']} has no field {next(iter(given))!r} here: load the run with the version"
-            " it was made with"
-        )
+        raise InputError(f"{name} has no field {next(iter(given))!r} here: {other}")
     return part
 
 
@@ -288,22 +278,16 @@ def _name_of(value: Any, who: str) -> str:
         packages = itertools.accumulate(module.split("."), "{}.{}".format)
         public = itertools.takewhile(lambda each: "._" not in each, packages)
         for door in (*public, *(JAX if module.startswith("jax.") else ()), module):
-            found = _looked_up(f"{door}:{name}")
-            if found is value or (inspect.ismethod(found) and found == value):
-                return f"{door}.{name}"
-        why = f"{shown(value)} is not what {module}.{name} is, by which a run would load it"
+            with contextlib.suppress(ImportError, AttributeError):
+                found = pkgutil.resolve_name(f"{door}:{name}")
+                if found is value or (inspect.ismethod(found) and found == value):
+                    return f"{door}.{name}"
+        why = f"{module}.{name} is something else than {shown(value)}, so a run could not load it"
     word = "class" if isinstance(value, type) else "def"
     raise InputError(
         f"{who}: {why}: define it with {word} at the top level of a module beside your script, and"
         " import it"
     )
-
-
-def _looked_up(name: str) -> Any:
-    try:
-        return pkgutil.resolve_name(name)
-    except (ImportError, AttributeError):
-        return None
 
 
 def _imported(data: Mapping[str, Any]) -> Any:

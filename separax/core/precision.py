@@ -51,11 +51,18 @@ def product(a: Array, b: Array) -> Array:
 
 
 def with_types_of(like: Any, tree: Any, who: str) -> Any:
-    """The next state of what `who` names, its arrays of the types that those of the last have."""
-    if jax.tree.structure(like) != jax.tree.structure(tree):
+    """The next state of a part, with arrays of the types that those of the last one have.
+
+    Arguments:
+        like: the last state.
+        tree: the next one; refused where it is of another structure or other shapes.
+        who: the part, for the refusal.
+    """
+    had, has = (jax.tree.map(jnp.shape, each) for each in (like, tree))
+    if jax.tree.structure(like) != jax.tree.structure(tree) or had != has:
         raise InputError(
-            f"{who} returned a state of another structure than it began with:"
-            f" {jax.tree.structure(tree)}, not {jax.tree.structure(like)}"
+            f"{who} returned a state of another structure than it began with, with arrays of the"
+            f" shapes {has}, not {had}"
         )
     return jax.tree.map(lambda old, new: jnp.asarray(new, old.dtype), like, tree)
 

@@ -69,41 +69,25 @@ def call(
     positional = [pool[name] for name, only in names if only]
     try:
         return function(*positional, **{name: pool[name] for name, only in names if not only})
-    except jax.errors.TracerArrayConversionError as error:
-        raise InputError(
-            f"{argument}: a NumPy function was given a coordinate or an array: write jnp.sin(x)"
-            " instead of np.sin(x)"
-        ) from error
-    except jax.errors.ConcretizationTypeError as error:
-        raise InputError(
-            f"{argument}: Python's if, float() or bool() on coordinates or fields: write"
-            " jnp.where(condition, a, b) instead"
-        ) from error
     except InputError:
         raise
-    except OverflowError as error:
-        raise InputError(
-            f"{argument}: a whole number is too large for an array of whole numbers: write 3e9"
-            " instead of 3_000_000_000"
-        ) from error
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{argument}: {_advice(str(error))}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{argument}: {_advice(error)}") from error
 
 
-def _advice(complaint: str) -> str:
+def _advice(error: Exception) -> str:
     """What to write instead, for the complaints of JAX and NumPy that users meet first."""
+    complaint = str(error)
+    if isinstance(error, jax.errors.TracerArrayConversionError):
+        return "a NumPy function was given an array of JAX: write jnp.sin(x) instead of np.sin(x)"
+    if isinstance(error, jax.errors.ConcretizationTypeError) or "truth value" in complaint:
+        return "Python's if, float() or bool() on values: write jnp.where(condition, a, b) instead"
+    if isinstance(error, OverflowError):
+        return "a whole number is too large for an array: write 3e9 instead of 3_000_000_000"
     if "separax.equations.field.Field" in complaint:
-        return (
-            "a jnp function was given a field: write jnp.sin(u.value) or np.sin(u) instead of"
-            " jnp.sin(u)"
-        )
-    if "truth value" in complaint:
-        return "Python's if on coordinates or values: write jnp.where(condition, a, b) instead"
+        return "a jnp function was given a field: write np.sin(u) or jnp.sin(u.value)"
     if "converted to Python scalars" in complaint:
-        return (
-            "a function of single numbers was given an array: write jnp.sin(x) instead of"
-            " math.sin(x)"
-        )
+        return "a function of numbers was given an array: write jnp.sin(x) instead of math.sin(x)"
     return complaint
 
 

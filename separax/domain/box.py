@@ -16,8 +16,8 @@ from .places import Lattice
 # words that mean something else where an axis is named: attributes of a field (`u.d(x=2)`,
 # `u.value`) and options that stand beside coordinates (`solution.integral("x", points=64, t=ts)`)
 RESERVED = tuple(
-    "self d value shape linear polynomial evaluate source terms weights points field reference"
-    " boundary units at".split()
+    "self d value shape linear polynomial evaluate source terms is_formal known_polynomial"
+    " known_values varying_terms weights points field reference boundary units at".split()
 )
 SIDES = ("-", "+")
 TIME = "t"
@@ -54,11 +54,12 @@ class Box:
                 )
             lower, upper = (finite(f"Box: a bound of {name}", end) for end in ends)
             if not lower < upper:
-                kind = "equal" if lower == upper else "reversed"
+                kind, right = "reversed", (upper, lower)
+                if lower == upper:
+                    kind, right = "equal", (lower, lower + 1)
                 raise InputError(
                     f"Box: the bounds of {name} are {kind}, got {shown(ends)}: write the lower"
-                    f" first, {name}=({min(lower, upper):g},"
-                    f" {max(lower, upper + (lower == upper)):g})"
+                    f" first, {name}=({right[0]:g}, {right[1]:g})"
                 )
             checked[name] = (lower, upper)
         self._bounds = checked
@@ -167,17 +168,13 @@ class Box:
             The sides by axis: {"x": "-+"}.
         """
         found: dict[str, str] = {}
-        if not isinstance(on, (str, Sequence)):
+        names = [on] if isinstance(on, str) else on
+        if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
             raise InputError(
                 f"{argument} must name a face or several, got {shown(on)}: write e.g."
                 f" {self.axes[0] + '-'!r}"
             )
-        for name in [on] if isinstance(on, str) else on:
-            if not isinstance(name, str):
-                raise InputError(
-                    f"{argument}: a face is a name, got {shown(name)}: write e.g."
-                    f" {self.axes[0] + '-'!r}"
-                )
+        for name in names:
             axis, sides = (name[:-1], name[-1]) if name[-1:] in SIDES else (name, "-+")
             if axis not in self._bounds:
                 known = [axis + side for axis in self.axes for side in ("", *SIDES)]

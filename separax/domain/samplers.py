@@ -235,10 +235,6 @@ def places_by_axis(who: str, given: Any) -> tuple[tuple[str, tuple[float, ...]],
     return tuple(found)
 
 
-def _breaks(given: Any) -> tuple[tuple[str, tuple[float, ...]], ...]:
-    return places_by_axis("GaussLegendre", given)
-
-
 class GaussLegendre(AbstractSampler):
     """Gauss-Legendre quadrature: fixed points whose weighted mean integrates polynomials of degree
     2n - 1 exactly.
@@ -252,16 +248,16 @@ class GaussLegendre(AbstractSampler):
             that are periodic by construction are among them anyway.
     """
 
-    breaks: Any = eqx.field(static=True, default=(), converter=_breaks)
+    breaks: Any = eqx.field(
+        static=True, default=(), converter=lambda given: places_by_axis("GaussLegendre", given)
+    )
     every: int | None = eqx.field(static=True, default=None)
     even: tuple[str, ...] = eqx.field(static=True, default=(), converter=tuple)
 
     def __check_init__(self):
         if both := [axis for axis, _ in self.breaks if axis in self.even]:
-            raise InputError(
-                f"GaussLegendre: {both[0]} has breaks and even points, which have none: leave it"
-                " out of one of the two"
-            )
+            said = f"GaussLegendre: {both[0]} has breaks and even points"
+            raise InputError(f"{said}, which have none: leave it out of one of the two")
 
     def on(self, periodic):
         broken = {axis for axis, _ in self.breaks}

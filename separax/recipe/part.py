@@ -49,7 +49,7 @@ def as_code(value: Any, importing: bool = False) -> str:
         The code, on one line. What has no name that can be imported is shown in angle brackets.
     """
     if is_transformation(value):
-        return f"<{value.update.__qualname__.split('.')[0]}>"
+        return f"<{value.update.__qualname__.split('.')[0].strip('<>')}>"
     if isinstance(value, Mapping):
         each = (f"{key!r}: {as_code(one, importing)}" for key, one in value.items())
         return f"{{{', '.join(each)}}}"

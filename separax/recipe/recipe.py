@@ -120,16 +120,15 @@ class Recipe:
             )
         if not isinstance(self.sampler, AbstractSampler):
             raise InputError(
-                "sampler must be Uniform(), Grid() or GaussLegendre(), got"
-                f" {shown(self.sampler)}: write sampler=sx.Uniform(), or a subclass of"
-                " sx.AbstractSampler"
+                f"sampler must be Uniform(), Grid() or GaussLegendre(), got {shown(self.sampler)}:"
+                " write sampler=sx.Uniform(), or a subclass of sx.AbstractSampler"
             )
         self._check_optimisers()
         finite("emphasis", self.emphasis, positive=True)
         if not isinstance(self.weights, Mapping):
+            came = shown(self.weights)
             raise InputError(
-                f"weights must be a dict by name of a loss term, got {shown(self.weights)}: write"
-                " weights={'initial': 10.0}"
+                f"weights must be a dict, got {came}: write weights={{'initial': 10.0}}"
             )
         for name, weight in self.weights.items():
             if finite(f"weights[{name!r}]", weight) < 0:
@@ -141,8 +140,7 @@ class Recipe:
         made = tuple(map(_as_optimiser, given)) if several else (_as_optimiser(given),)
         if not made:
             raise InputError(
-                "optimiser: there is none in the list: write"
-                " optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
+                "optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3)]"
             )
         object.__setattr__(self, "optimiser", made if several else made[0])
         for one in made:
@@ -150,9 +148,8 @@ class Recipe:
         open_ = [type(one).__name__ for one in made if one.steps is None]
         if len(open_) > 1:
             raise InputError(
-                f"optimiser: {listed(open_)} do not say how many steps they take, and"
-                f" steps={self.steps:,} can be only one's: give the others their own,"
-                " optimiser=[sx.Adam(1e-3), sx.LBFGS(steps=1_000)]"
+                f"optimiser: {listed(open_)} do not say how many steps they take, and steps= is for"
+                " one of them: write optimiser=[sx.Adam(1e-3), sx.LBFGS(steps=1_000)]"
             )
         if not open_ and self.steps not in (STEPS, self.total_steps):
             raise InputError(

@@ -40,26 +40,13 @@ class Evaluation(Protocol):
         gradients: of every term in all parameters, by name. They cost a backward pass each.
     """
 
-    @property
-    def box(self) -> Box: ...
-
-    @property
-    def counts(self) -> Mapping[str, int]: ...
-
-    @property
-    def place(self) -> Place: ...
-
-    @property
-    def weights(self) -> Mapping[str, float]: ...
-
-    @property
-    def means(self) -> Mapping[str, Scalar]: ...
-
-    @property
-    def squares(self) -> Mapping[str, Array]: ...
-
-    @property
-    def gradients(self) -> Mapping[str, Float[Array, " parameters"]]: ...
+    box: Box
+    counts: Mapping[str, int]
+    place: Place
+    weights: Mapping[str, float]
+    means: Mapping[str, Scalar]
+    squares: Mapping[str, Array]
+    gradients: Mapping[str, Float[Array, " parameters"]]
 
 
 class AbstractWeighting(AbstractPart):
@@ -203,18 +190,14 @@ class Causal(AbstractWeighting):
     def __post_init__(self):
         if self.slices is not None:
             whole("Causal: slices", self.slices, 2)
-        given = self.tolerances
+        given, advice = self.tolerances, "write tolerances=(1e-2, 1e-1, 1.0)"
         if isinstance(given, str) or not isinstance(given, Iterable) or not (each := tuple(given)):
-            raise InputError(
-                f"Causal: tolerances must be numbers that rise, got {shown(given)}: write"
-                " tolerances=(1e-2, 1e-1, 1.0)"
-            )
+            came = shown(given)
+            raise InputError(f"Causal: tolerances must be numbers that rise, got {came}: {advice}")
         each = tuple(finite("Causal: tolerances", one) for one in each)
         if each[0] < 0 or any(b <= a for a, b in itertools.pairwise(each)):
-            raise InputError(
-                f"Causal: tolerances must rise and not be negative, got {each}: write"
-                " tolerances=(1e-2, 1e-1, 1.0)"
-            )
+            said = f"Causal: tolerances must rise and not be negative, got {each}"
+            raise InputError(f"{said}: {advice}")
         object.__setattr__(self, "tolerances", each)
 
     def number(self, points: int) -> int:

@@ -112,37 +112,28 @@ def of_levels(
         tolerance: the error that was asked for.
         recipe: of the last level.
     """
-    last = levels[-1]
-    said = (
-        f"the error is estimated to be {last.estimate:.0e}, not below the tolerance of"
-        f" {tolerance:g}"
-    )
+    error = f"{levels[-1].estimate:.0e}"
+    said = f"the error is estimated to be {error}, not below the tolerance of {tolerance:g}"
     if contradicted(problem, levels):
         said = (
-            "no solution was found that meets all conditions: this one misses them least, and its"
-            " error has no meaning"
+            "no solution meets all conditions: this one misses them least, its error means nothing"
         )
-    return [said, *_causes(problem, last, recipe)]
+    return [said, *_causes(problem, levels[-1], recipe)]
 
 
 def of_solve(problem: Problem, level: Level, recipe: Recipe) -> list[str]:
     """Why much is left of the residual after a solve by a recipe, and what would help."""
     if level.family:
         return [of_family(problem, level)]
-    said = (
-        f"{100 * level.left:.2g} % of the residual is left, and the error is estimated to be"
-        f" {level.estimate:.0e}"
-    )
+    left = f"{100 * level.left:.2g} % of the residual is left"
+    said = f"{left}, and the error is estimated to be {level.estimate:.0e}"
     return [said, *_causes(problem, level, recipe)]
 
 
 def of_family(problem: Problem, level: Level) -> str:
     """Why the solution is one of many."""
-    several = "dimension" if level.family == 1 else "dimensions"
-    said = (
-        f"the conditions leave a family of solutions of {level.family} {several} at least (as far"
-        " as these functions can tell): this is one of them. "
-    )
+    number = f"{level.family} dimension{'s' if level.family > 1 else ''}"
+    said = f"the conditions leave a family of solutions of {number} at least: this is one of them. "
     if missing := missing_starts(problem):
         return said + ". ".join(missing)
     if level.left > CLEARLY:
@@ -152,10 +143,7 @@ def of_family(problem: Problem, level: Level) -> str:
             " condition is missing. A shorter interval of time helps, or a trained network:"
             " sx.solve(problem, sx.Recipe(), windows=4)"
         )
-    return said + (
-        "An initial or boundary condition is missing; or the solve has gone astray, which a shorter"
-        " interval of time would tell"
-    )
+    return f"{said}A condition is missing; or the solve went astray: try a shorter interval of time"
 
 
 def of_start(problem: Problem) -> str | None:
@@ -167,10 +155,8 @@ def of_start(problem: Problem) -> str | None:
     missing = missing_starts(problem, ("t",))
     if not missing or _measured(problem):
         return None
-    return (
-        "the conditions may leave a family of solutions, of which this is one. "
-        f"{'. '.join(missing)}"
-    )
+    said = "the conditions may leave a family of solutions, of which this is one"
+    return ". ".join([said, *missing])
 
 
 def of_gauges(problem: Problem) -> list[str]:
@@ -191,15 +177,10 @@ def of_unknowns(free: Sequence[str]) -> list[str]:
     """Which unknown coefficients nothing fixes."""
     if not free:
         return []
-    if len(free) == 1:
-        return [
-            f"{free[0]} is fixed by nothing: any value would do. More measurements would fix it,"
-            " where the fields depend on it, sx.Data(points, values)"
-        ]
-    return [
-        f"{', '.join(free)} are not all fixed: they can change together without changing the"
-        " fields. Hold one of them, or measure more, sx.Data(points, values)"
-    ]
+    said = f"{free[0]} is fixed by nothing: any value would do"
+    if len(free) > 1:
+        said = f"{', '.join(free)} are not all fixed: they can change together. Hold one of them"
+    return [f"{said}. More measurements may help, sx.Data(points, values)"]
 
 
 def _causes(problem: Problem, level: Level, recipe: Recipe) -> list[str]:
@@ -236,10 +217,7 @@ def _of_data(problem: Problem, level: Level) -> list[str]:
 def _limit(problem: Problem, level: Level, recipe: Recipe) -> str:
     """What the network lacks most, and the recipe that has more of it."""
     if level.left < ROUNDING:
-        return (
-            "rounding is the limit: what is left of the residual is all that float64 can tell; ask"
-            " for a larger tolerance"
-        )
+        return "rounding is the limit: float64 can tell no more; ask for a larger tolerance"
     axis = max(level.tails, key=level.tails.__getitem__)
     worst = level.tails[axis]
     several = len(level.functions) > 1  # along one axis there is but one product

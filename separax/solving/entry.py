@@ -70,23 +70,19 @@ def solve(
         )
     if tolerance is not None and recipe is not None:
         raise InputError(
-            "solve: tolerance is for solving without a recipe, which says itself how far to go:"
-            " leave one of the two out"
+            "solve: tolerance is for solving without a recipe: leave one of the two out"
         )
-    wanted = TOLERANCE
-    if tolerance is not None:
-        wanted = finite("solve: tolerance", tolerance, positive=True)
+    goal = TOLERANCE if tolerance is None else finite("solve: tolerance", tolerance, positive=True)
     if recipe is not None and not isinstance(recipe, Recipe):
         raise InputError(
             f"solve: recipe must be a Recipe, got {shown(recipe)}: write"
             " recipe=sx.Recipe(points=32, steps=10_000)"
         )
     hooks = Hooks(callback)
+    if out is not None and not isinstance(out, (str, os.PathLike)):
+        raise InputError(f"solve: out must be a folder, got {shown(out)}: write out='runs/mine'")
     if resume and out is None:
-        raise InputError(
-            "solve: resume=True needs the folder of the run to go on with: write out='runs/mine',"
-            " resume=True"
-        )
+        raise InputError("solve: resume=True needs a folder: write out='runs/mine', resume=True")
     several = isinstance(seed, Iterable)
     seeds = [whole("seed", s, 0) for s in (seed if isinstance(seed, Iterable) else [seed])]
     if not seeds or len(set(seeds)) < len(seeds):
@@ -94,16 +90,14 @@ def solve(
     windows = whole("windows", windows)
     if window is not None:
         if windows > 1:
-            raise InputError(
-                f"solve: windows={windows} and window={window!r} both say how time is cut: leave"
-                " one of the two out"
-            )
+            both = f"windows={windows} and window={window!r}"
+            raise InputError(f"solve: {both} both say how time is cut: leave one of the two out")
         windows = windows_of_length(problem, window)
 
     asked = Asked(problem, seeds, several, out, resume, progress, hooks)
     alone = recipe is None and not several and windows == 1
     if alone and is_solvable_directly(problem):
-        return hooks.end(functools.partial(_refine, asked, wanted))
+        return hooks.end(functools.partial(_refine, asked, goal))
     if tolerance is not None:
         raise InputError(
             "solve: tolerance is for one seed, one window of time and conditions that can be solved"

@@ -85,15 +85,15 @@ def estimated(found: Solution) -> Level:
     order = max(highest(needs) for needs in loss.needs)
     smooth = ~np.tile(_any_from(counts, dict.fromkeys(counts, order + 2)), len(seen.fields))
     rows, usual = [], []
-    for part in seen.parts:
+    for (left, slopes, unknowns, features), apart in zip(seen.parts, seen.scattered):
         turned = [
             np.einsum("conf,cfg->cong", f[..., k], turn)
-            for f, k, turn in zip(part.features, chosen, turns)
+            for f, k, turn in zip(features, chosen, turns)
         ]
-        jacobian = _jacobian(part.slopes, turned, part.left.shape[0], part.scattered)
+        jacobian = _jacobian(slopes, turned, left.shape[0], apart)
         usual.append(float(np.max(np.linalg.norm(jacobian[:, smooth], axis=0))))
-        known = [column.reshape(-1, 1) for column in part.unknowns]
-        rows.append(np.concatenate([*known, jacobian, part.left.reshape(-1, 1)], 1))
+        known = [column.reshape(-1, 1) for column in unknowns]
+        rows.append(np.concatenate([*known, jacobian, left.reshape(-1, 1)], 1))
     # what a function as large as the solution has to change; where nothing is asked for, what
     # smooth functions change at most
     asked = math.sqrt(total) / max(size, TINY) if total > TINY else max(usual)
@@ -140,22 +140,13 @@ def estimated(found: Solution) -> Level:
     )
 
 
-class _Part(NamedTuple):
-    """What a place leaves: the residuals there, their derivatives by those of the fields, their
-    derivatives by unknowns, and the functions of the basis."""
-
-    left: Any
-    slopes: Any
-    unknowns: Any
-    features: Any
-    scattered: Any
-
-
 class _Seen(NamedTuple):
     """A solution at some places, as arrays.
 
     Attributes:
-        parts: of every place.
+        parts: of every place, the residuals there, their derivatives by those of the fields and by
+            unknowns, and the functions of the basis.
+        scattered: of every place, whether it is made of scattered points.
         features: the functions of the basis on the lattice inside.
         fields: on that lattice, by component.
         cut: by axis, the fields without the last functions of that axis.
@@ -163,6 +154,7 @@ class _Seen(NamedTuple):
     """
 
     parts: Any
+    scattered: list[bool]
     features: Any
     fields: Any
     cut: Any
@@ -173,14 +165,14 @@ def _evaluated(loss: Loss, model: Model, places: Any, inside: Lattice) -> _Seen:
     order = max(highest(needs) for needs in loss.needs)
     scattered: list[bool] = []
 
-    def evaluated(model: Model) -> _Seen:
+    def evaluated(model: Model) -> Any:
         network = network_of(model)
         basis = network_of(Model.build(loss.problem, loss.recipe, jax.random.key(0)))
         parts = []
         for part in linearised(loss, model, places, {}):
             scattered.append(isinstance(part.place, Points))
             functions = basis.features(part.place.coordinates, order)
-            parts.append(_Part(part.left, part.slopes, part.unknowns, functions, None))
+            parts.append((part.left, part.slopes, part.unknowns, functions))
         features = network.features(inside.coordinates, 0)
         known = 0.0 if network.lift is None else network.lift.on_lattice(inside.coordinates)
         fields, *cut = (
@@ -189,13 +181,13 @@ def _evaluated(loss: Loss, model: Model, places: Any, inside: Lattice) -> _Seen:
         )
         zero = network.with_coefficients([jnp.zeros_like(c) for c in network.coefficients])
         terms = [loss(m, places) for m in (model, Model(zero, model.unknowns))]
-        return _Seen(parts, basis.features(inside.coordinates, 0), fields, cut, terms)
+        return parts, basis.features(inside.coordinates, 0), fields, cut, terms
 
     arrays, static = eqx.partition(model, eqx.is_array)
     program = jax.jit(lambda a: evaluated(eqx.combine(a, static))).lower(arrays)
-    seen = jax.tree.map(np.asarray, program.compile(options_for_one_run())(arrays))
-    parts = [part._replace(scattered=s) for part, s in zip(seen.parts, scattered)]
-    return seen._replace(parts=parts)
+    found = program.compile(options_for_one_run())(arrays)
+    parts, *others = jax.tree.map(np.asarray, found)
+    return _Seen(parts, scattered, *others)
 
 
 def _free(

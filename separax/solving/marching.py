@@ -173,38 +173,23 @@ def _why_not(problem: Problem) -> str | None:
         unknowns = listed(problem.unknowns)
         return f"{unknowns} would be found anew in every window: {leave}, or give the values"
     if built := [name for name, wall in zip(problem.fields, problem.walls[at]) if wall]:
-        return (
-            f"{built[0]} at an end of t is built into the network, and holds in one window only:"
-            " leave out hard=True"
-        )
+        return f"{built[0]} is built in at an end of t, which one window has: leave out hard=True"
     if problem.lift is not None and problem.lift.varies(at):
-        return (
-            "values that change with t are built into the network, which counts time from the start"
-            " of its window: leave out hard=True"
-        )
+        return "values that change with t are built in for one window alone: leave out hard=True"
     if TIME in problem.periodic:
         return f"what is periodic in t has no start to march from: {leave}"
     for term in problem.terms:
         if term.fixed is not None and not term.is_start:
-            return (
-                f"the condition {term.name!r} has values of its own at points all over the"
-                f" interval: {leave}"
-            )
+            return f"the condition {term.name!r} is at points all over the interval: {leave}"
         if term.axis == TIME and "+" in term.sides:
-            return (
-                f"the condition {term.name!r} is at the end of t, where only the last window comes:"
-                f" {leave}"
-            )
+            return f"the condition {term.name!r} is at the end of t, in the last window: {leave}"
         if term.axis == TIME and not term.is_start:
             return (
-                f"the condition {term.name!r} at the start of t says something else than the values"
-                f" that one window hands on to the next, which is not possible yet: {leave}"
+                f"the condition {term.name!r} at the start of t is not on values that one window"
+                f" hands on to the next, which is not possible yet: {leave}"
             )
     if not any(term.is_start for term in problem.terms):
-        return (
-            "no condition at the start of t says what a window hands on to the next one: add"
-            " sx.Initial(…)"
-        )
+        return "no condition at the start of t is handed on by a window: add sx.Initial(…)"
     return None
 
 

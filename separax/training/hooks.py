@@ -116,10 +116,8 @@ class TensorBoard(AbstractHook):
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
-            raise InputError(
-                "TensorBoard: tensorboardX is not installed: write pip install"
-                " 'separax[tensorboard]'"
-            ) from None
+            advice = "write pip install 'separax[tensorboard]'"
+            raise InputError(f"TensorBoard: tensorboardX is not installed: {advice}") from None
         self._writer: Any = None
         self._make, self.folder = SummaryWriter, Path(folder)
 
@@ -127,10 +125,8 @@ class TensorBoard(AbstractHook):
         try:
             self._writer = self._make(str(self.folder))
         except OSError as error:
-            raise InputError(
-                f"TensorBoard: cannot write to {self.folder} ({error.strerror}): choose another"
-                " folder"
-            ) from error
+            said = f"TensorBoard: cannot write to {self.folder} ({error.strerror})"
+            raise InputError(f"{said}: choose another folder") from error
         lines = [f"- {name}: `{_short(value)}`" for name, value in settings.items()]
         self._writer.add_text("settings", "\n".join(lines))
 

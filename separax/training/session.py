@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from ..core import check_fits, default_device, on_cpu, tuning
-from .trainer import Compiled, Trainer, TrainState
+from .trainer import Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
 
@@ -133,7 +133,10 @@ class Session:
         step, blocks, rate = self.step, 1, 0.0
         while step < stage.end and not self.interrupt.asked and self.trouble is None:
             blocks = min(blocks, self.trainer.most_blocks, (stage.end - step) // length)
-            launch = self._compiled()
+            launch, seconds = self.trainer.launch(self.state)
+            self.compiling += seconds
+            # the memory of a run is that of its largest launch
+            self.bytes = max((b for b in (self.bytes, launch.bytes) if b is not None), default=None)
             started = time.perf_counter()
             self.state, record = launch(self.state, blocks)
             took = time.perf_counter() - started
@@ -154,14 +157,6 @@ class Session:
         started = time.perf_counter()
         self.state = jax.block_until_ready(change(self.state))
         self.compiling += time.perf_counter() - started
-
-    def _compiled(self) -> Compiled:
-        """This stage's launch. A run's compiling is the sum over its stages, its memory that of the
-        largest."""
-        launch, seconds = self.trainer.launch(self.state)
-        self.compiling += seconds
-        self.bytes = max((b for b in (self.bytes, launch.bytes) if b is not None), default=None)
-        return launch
 
     def _keep(self, record: np.ndarray, start: int) -> None:
         """The history, thinned to every check of a stage; and the first loss that is not finite."""

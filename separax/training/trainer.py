@@ -101,7 +101,7 @@ class Trainer:
         self._stages = {stage: self}
         self._launched: Compiled | None = None
         self._whole: tuple[Callable[[Array], Model], Callable[[Array], Any]] | None = None
-        self._jitted: dict[str, Callable[..., Any]] = {}
+        self._jit = functools.cache(self._jitted)
 
     @functools.cached_property
     def validation(self) -> Loss:
@@ -150,13 +150,9 @@ class Trainer:
     def _each(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return function if self.seeds is None else jax.vmap(function)
 
-    def _jit(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _jitted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """One of our functions for all seeds, compiled once however often it is called."""
-        if function.__name__ not in self._jitted:
-            self._jitted[function.__name__] = jax.jit(
-                self._each(function), compiler_options=options_for_few_runs()
-            )
-        return self._jitted[function.__name__]
+        return jax.jit(self._each(function), compiler_options=options_for_few_runs())
 
     def _init(
         self, key: PRNGKeyArray, given: ExtraInputs, params: Array | None, weighting: Any

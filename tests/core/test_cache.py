@@ -1,4 +1,5 @@
-"""The cache of compiled programs: where it is, that it is bounded, that it takes nothing from anybody."""
+"""The cache of compiled programs: where it is, that it is bounded, that it takes nothing from
+anybody."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""What depends on the device: small solves are the processor's, and a GPU merges many derivatives at once."""
+"""What depends on the device: small solves are the processor's, and a GPU merges many derivatives
+at once."""
 
 import contextlib
 import dataclasses
@@ -42,8 +43,14 @@ def test_small_solves_are_done_on_the_processor(monkeypatch, name):
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [("navier-stokes-3d", {}), ("flow-mixing", {}), ("diffusion", {}), ("helmholtz", {"recipe": "paper"}), ("helmholtz", {"network": "spinn"})],
-)  # fmt: skip
+    [
+        ("navier-stokes-3d", {}),
+        ("flow-mixing", {}),
+        ("diffusion", {}),
+        ("helmholtz", {"recipe": "paper"}),
+        ("helmholtz", {"network": "spinn"}),
+    ],
+)
 def test_large_solves_and_all_training_are_a_gpus(monkeypatch, name, how):
     monkeypatch.setattr("separax.training.session.default_device", lambda: GPU)
     assert not is_for_the_processor(name, **how)

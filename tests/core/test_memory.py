@@ -1,4 +1,5 @@
-"""How much memory there is: of the machine, and of the group that a container or a batch system puts a process in."""
+"""How much memory there is: of the machine, and of the group that a container or a batch system
+puts a process in."""
 
 import pytest
 
@@ -26,7 +27,8 @@ def test_the_machine_says_what_is_free(system):
 
 
 def test_a_group_of_the_second_version(system):
-    """The least of its own limit and of those above it; files that were read do not count as used."""
+    """The least of its own limit and of those above it; files that were read do not count as
+    used."""
     proc, groups = system
     assert memory._of_group(proc, groups) is None
     write(proc / "self" / "cgroup", "0::/batch/job")

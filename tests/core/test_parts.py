@@ -192,7 +192,7 @@ def hidden():
         ),
         (np.zeros(5000), r"an array of shape \(5000,\) of float64 cannot be kept"),
         (Loose(), r"Loose can change while a run goes on: write @dataclass\(frozen=True\)"),
-        (object(), "a object cannot be kept with a run"),
+        (object(), "object cannot be kept with a run"),
         ({1: 2}, "1 is a key of a dict"),
         (Named((3, Named(lambda: 0))), None),
     ],

@@ -32,7 +32,7 @@ def draw(sampler, number=0, key=KEY, box=BOX, counts=COUNTS, dtype=jnp.float64):
     return sampler.lattice(key, jnp.array(number), box, counts, dtype)
 
 
-# --- boxes ----------------------------------------------------------------------------------------------------------
+# --- boxes ----------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None)
@@ -105,7 +105,7 @@ def test_a_lattice_of_a_box_has_both_ends_and_one_point_is_the_middle():
     np.testing.assert_array_equal(lattice["theta"], [2, 5])
 
 
-# --- what a box refuses ---------------------------------------------------------------------------------------------
+# --- what a box refuses ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_an_axis_that_does_not_exist_is_refused_with_the_nearest():
         BOX["thet"]
 
 
-# --- lattices and points --------------------------------------------------------------------------------------------
+# --- lattices and points --------------------------------------------------------------------------
 
 
 def test_coordinates_broadcast_to_the_lattice():
@@ -236,7 +236,8 @@ def test_the_mean_of_a_lattice_is_the_integral_over_the_volume():
 
 
 def test_a_mean_with_weights_along_some_axes_only():
-    """Trapezoidal weights along x, plain along y: mean of x² over [0, 1] with 3 points is (0 + 2·¼ + 1) / 4 = 3/8."""
+    """Trapezoidal weights along x, plain along y: mean of x² over [0, 1] with 3 points is (0 + 2·¼
+    + 1) / 4 = 3/8."""
     lattice = Lattice(
         x=jnp.array([0, 0.5, 1]),
         y=jnp.array([1.0, 5.0]),
@@ -286,7 +287,7 @@ def test_points_of_another_shape_are_refused(shape):
         Points.of(BOX, np.zeros(shape))
 
 
-# --- samplers -------------------------------------------------------------------------------------------------------
+# --- samplers -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
@@ -326,7 +327,8 @@ def test_random_draws_change_with_the_number_the_key_and_the_axis(sampler):
 
 
 def test_uniform_fills_the_axis_evenly():
-    """The mean and the variance of 4000 draws on (2, 5) are 3.5 and 3²/12, within five standard deviations."""
+    """The mean and the variance of 4000 draws on (2, 5) are 3.5 and 3²/12, within five standard
+    deviations."""
     x = np.asarray(draw(Uniform(), counts={"t": 1, "x": 1, "theta": 4000})["theta"])
     assert x.mean() == pytest.approx(3.5, abs=5 * math.sqrt(0.75 / 4000))
     assert x.var() == pytest.approx(0.75, abs=5 * 0.75 * math.sqrt(0.8 / 4000))

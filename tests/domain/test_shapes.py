@@ -86,7 +86,7 @@ def made(name, kind):
     return shape
 
 
-# --- the boundary ------------------------------------------------------------------------------------------------
+# --- the boundary ---------------------------------------------------------------------------------
 
 
 @BOTH
@@ -109,7 +109,8 @@ def test_area_and_divergence_theorem(name, kind):
 @BOTH
 @EVERY
 def test_points_lie_on_the_boundary_to_rounding(name, kind):
-    """A hair further out along the normal is outside, a hair further in is inside, corners and edges left out."""
+    """A hair further out along the normal is outside, a hair further in is inside, corners and
+    edges left out."""
     inside, box, _, _ = SHAPES[name]
     points, normals, _ = made(name, kind).boundary()
     bounds = np.array([box[a] for a in box.axes])
@@ -140,7 +141,8 @@ def test_points_lie_on_the_boundary_to_rounding(name, kind):
 )
 @BOTH
 def test_normals_are_exact(name, kind, gradient):
-    """To rounding from a signed distance; from an indicator to the square of the length over which it is looked at."""
+    """To rounding from a signed distance; from an indicator to the square of the length over which
+    it is looked at."""
     points, normals, _ = made(name, kind).boundary()
     true = gradient(points)
     true = true / np.linalg.norm(true, axis=1, keepdims=True)
@@ -193,7 +195,7 @@ def test_a_ball_in_five_axes():
     assert weights.sum() == pytest.approx(8 / 3 * np.pi**2 * 0.9**4, rel=1e-2)
 
 
-# --- drawn points ------------------------------------------------------------------------------------------------
+# --- drawn points ---------------------------------------------------------------------------------
 
 
 def drawn(shape, count=1024, key=0, number=0, dtype=jnp.float64):
@@ -267,7 +269,7 @@ def test_axes_the_shape_does_not_depend_on_are_covered(key):
         assert np.abs(cells - 64).max() <= (40 if key is not None else 12)
 
 
-# --- masks -------------------------------------------------------------------------------------------------------
+# --- masks ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -287,7 +289,7 @@ def test_masks_broadcast(kind):
     np.testing.assert_array_equal(found, (x[:, None] / 0.9) ** 2 + (y / 0.5) ** 2 <= 1)
 
 
-# --- the loss ----------------------------------------------------------------------------------------------------
+# --- the loss -------------------------------------------------------------------------------------
 
 PARABOLA = [
     [(0.25, one, one), (-0.25, power(2), one), (-0.25, one, power(2))]
@@ -320,7 +322,8 @@ def poisson(u):
     ],
 )
 def test_the_exact_solution_on_a_disc_has_no_loss(network, sampler, kind):
-    """With every kind of condition at once: u = 0, ∂u/∂n = -1/2 and 2u + 3 ∂u/∂n = -3/2 on the circle."""
+    """With every kind of condition at once: u = 0, ∂u/∂n = -1/2 and 2u + 3 ∂u/∂n = -3/2 on the
+    circle."""
     inside = disc if kind == "signed" else indicator(disc)
     conditions = [
         sx.Dirichlet(0),
@@ -432,7 +435,8 @@ def test_heat_on_a_disc_counts_the_initial_values_inside(network):
 @pytest.mark.usefixtures("coarse")
 @NETWORKS
 def test_a_cylinder_has_a_curved_side_and_two_flat_faces(network):
-    """Dirichlet is the mean over the side plus the means over the parts of the faces z = ±2 that are inside."""
+    """Dirichlet is the mean over the side plus the means over the parts of the faces z = ±2 that
+    are inside."""
     box = sx.Box(x=(-1, 1), y=(-1, 1), z=(-2, 2))
     harmonic = [[(1.0, power(2), one, one), (1.0, one, power(2), one), (-2.0, one, one, power(2))]]
 
@@ -467,7 +471,7 @@ def test_a_cylinder_has_a_curved_side_and_two_flat_faces(network):
     )
 
 
-# --- solving and measuring ---------------------------------------------------------------------------------------
+# --- solving and measuring ------------------------------------------------------------------------
 
 
 def parabola(x, y):
@@ -542,7 +546,8 @@ def test_errors_norms_and_integrals_count_the_inside_alone(solution):
         rtol=1e-3,
         atol=1e-6,
     )
-    # ∫ u = π/8 and √∫u² = √(π/48) of the exact solution; through a mask the disc is a staircase, where u is next to nothing
+    # ∫ u = π/8 and √∫u² = √(π/48) of the exact solution; through a mask the disc is a staircase,
+    # where u is next to nothing
     assert solution.integral(points=48) == pytest.approx(np.pi / 8, rel=2e-2)
     assert solution.norm(points=48) == pytest.approx(math.sqrt(np.pi / 48), rel=2e-2)
     assert solution.of(lambda u: 0 * u + 1).integral(points=48) == pytest.approx(np.pi, rel=2e-2)
@@ -567,7 +572,7 @@ def test_the_fingerprint_knows_the_shape():
     assert len(set(prints)) == len(prints)
 
 
-# --- parts of a boundary, windows of time, what is infinite outside ------------------------------------------------
+# --- parts of a boundary, windows of time, what is infinite outside -------------------------------
 
 
 def solved(problem, functions, points, **options):
@@ -604,7 +609,8 @@ def test_a_condition_on_a_part_of_a_face_counts_there_alone():
 
 
 def test_a_wall_that_is_held_in_part_and_free_in_part():
-    """u = x + y² - x² on a square whose lower wall is held for x < 0 and has its slope given for the rest."""
+    """u = x + y² - x² on a square whose lower wall is held for x < 0 and has its slope given for
+    the rest."""
     exact = lambda x, y: x + y**2 - x**2  # noqa: E731
     problem = sx.Problem(
         SQUARE,
@@ -620,7 +626,8 @@ def test_a_wall_that_is_held_in_part_and_free_in_part():
 
 
 def test_a_half_disc_with_a_mirror():
-    """-Δu = 1 with u = 0 on the arc and no slope across the cut, which is a part of the boundary, too."""
+    """-Δu = 1 with u = 0 on the arc and no slope across the cut, which is a part of the boundary,
+    too."""
     problem = sx.Problem(
         sx.Box(x=(0, 1), y=(-1, 1)),
         lambda u: -u.xx - u.yy - 1,
@@ -632,7 +639,8 @@ def test_a_half_disc_with_a_mirror():
 
 
 def test_a_ring_with_a_slope_on_one_of_its_circles():
-    """u = x² - y²: its values on the outer circle, its slope towards the middle on the inner one."""
+    """u = x² - y²: its values on the outer circle, its slope towards the middle on the inner
+    one."""
     exact = lambda x, y: x**2 - y**2  # noqa: E731
     problem = sx.Problem(
         SQUARE,
@@ -686,7 +694,7 @@ def test_what_is_infinite_outside_leaves_the_gradient_finite(network):
     assert np.all(np.isfinite(found.history.total))
 
 
-# --- bad input ---------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 
 def problem(*conditions, inside=disc, box=SQUARE, **options):
@@ -700,41 +708,109 @@ def problem(*conditions, inside=disc, box=SQUARE, **options):
         (lambda: problem(inside="disc"), ["inside must be a function", "'disc'"]),
         (lambda: problem(inside=lambda x, w: x + w), ["inside", "'w'", "coordinates: x, y"]),
         (lambda: problem(inside=lambda: 1.0), ["inside depends on no coordinate", "x, y"]),
-        (lambda: problem(inside=lambda t, x: x - t, box=TIMED), ["inside depends on t", "function of space"]),
-        (lambda: problem(inside=lambda x, y: 0 * x.astype(int)), ["inside must return true or false, or a signed distance", "int"]),
-        (lambda: problem(inside=lambda x, y: jnp.stack([x, y])), ["inside has shape (2, 2)", "one value per point"]),
+        (
+            lambda: problem(inside=lambda t, x: x - t, box=TIMED),
+            ["inside depends on t", "function of space"],
+        ),
+        (
+            lambda: problem(inside=lambda x, y: 0 * x.astype(int)),
+            ["inside must return true or false, or a signed distance", "int"],
+        ),
+        (
+            lambda: problem(inside=lambda x, y: jnp.stack([x, y])),
+            ["inside has shape (2, 2)", "one value per point"],
+        ),
         (lambda: problem(inside=lambda x, y: None), ["inside must return", "None"]),
-        (lambda: problem(inside=lambda x, y: np.sin(x)), ["inside", "jnp.sin(x) instead of np.sin(x)"]),
+        (
+            lambda: problem(inside=lambda x, y: np.sin(x)),
+            ["inside", "jnp.sin(x) instead of np.sin(x)"],
+        ),
         (lambda: problem(inside=lambda x, y: x > 0 and y > 0), ["inside", "Python's if"]),
-        (lambda: problem(inside=lambda x, y: 4 - x**2 - y**2), ["inside is positive", "negative inside", "check its sign"]),
-        (lambda: problem(inside=lambda x, y: x > 2), ["inside is false", "true inside", "Box(x=(-1, 1)"]),
-        (lambda: problem(inside=lambda x, y: x**2 + y**2 - 4), ["inside holds everywhere", "leave it out", "bounding box"]),
+        (
+            lambda: problem(inside=lambda x, y: 4 - x**2 - y**2),
+            ["inside is positive", "negative inside", "check its sign"],
+        ),
+        (
+            lambda: problem(inside=lambda x, y: x > 2),
+            ["inside is false", "true inside", "Box(x=(-1, 1)"],
+        ),
+        (
+            lambda: problem(inside=lambda x, y: x**2 + y**2 - 4),
+            ["inside holds everywhere", "leave it out", "bounding box"],
+        ),
         (lambda: problem(inside=lambda x, y: x < 2), ["inside holds everywhere"]),
-        (lambda: problem(sx.Dirichlet(0, on="boundary"), inside=None), ["dirichlet", "on='boundary'", "name faces", "inside=lambda"]),
-        (lambda: problem(sx.Dirichlet(0, on=["x", "boundary"]), inside=None), ["dirichlet", "on='boundary'"]),
+        (
+            lambda: problem(sx.Dirichlet(0, on="boundary"), inside=None),
+            ["dirichlet", "on='boundary'", "name faces", "inside=lambda"],
+        ),
+        (
+            lambda: problem(sx.Dirichlet(0, on=["x", "boundary"]), inside=None),
+            ["dirichlet", "on='boundary'"],
+        ),
         (lambda: problem(sx.Dirichlet(0, on="bounds")), ["dirichlet: on", "'bounds'"]),
         (lambda: problem(sx.Dirichlet(0, on=5)), ["dirichlet: on", "got 5", "'x-'"]),
-        (lambda: problem(sx.Dirichlet(0, hard=True)), ["dirichlet", "hard=True", "write hard=False"]),
-        (lambda: problem(sx.Dirichlet(0, on="boundary", hard=True)), ["dirichlet", "hard=True", "write hard=False"]),
-        (lambda: problem(sx.Dirichlet(np.zeros(5))), ["dirichlet: value is an array", "function of coordinates", "Data(points"]),
+        (
+            lambda: problem(sx.Dirichlet(0, hard=True)),
+            ["dirichlet", "hard=True", "write hard=False"],
+        ),
+        (
+            lambda: problem(sx.Dirichlet(0, on="boundary", hard=True)),
+            ["dirichlet", "hard=True", "write hard=False"],
+        ),
+        (
+            lambda: problem(sx.Dirichlet(np.zeros(5))),
+            ["dirichlet: value is an array", "function of coordinates", "Data(points"],
+        ),
         (lambda: problem(sx.Dirichlet(math.nan)), ["dirichlet: value", "finite", "nan"]),
         (lambda: problem(sx.Dirichlet(None)), ["dirichlet: value", "None"]),
         (lambda: problem(sx.Dirichlet(lambda q: q)), ["dirichlet: value", "'q'"]),
-        (lambda: problem(sx.Dirichlet(lambda x: jnp.stack([x, x]))), ["dirichlet: value", "one value per point"]),
+        (
+            lambda: problem(sx.Dirichlet(lambda x: jnp.stack([x, x]))),
+            ["dirichlet: value", "one value per point"],
+        ),
         (lambda: problem(sx.Neumann(0, of=lambda u: u.value)), ["neumann: of must return a field"]),
-        (lambda: problem(sx.Data([[0.9, 0.9], [0, 0], [0.8, -0.7]], [0, 0, 0])), ["data: points", "2 of 3", "outside the shape"]),
-        (lambda: problem(sx.Periodic()), ["periodic", "shape depends on every axis", "leave it out"]),
-        (lambda: problem(sx.Periodic("x")), ["periodic", "on='x'", "shape depends on x", "leave it out"]),
-        (lambda: problem(sx.Periodic("y", hard=False)), ["periodic", "on='y'", "shape depends on y"]),
-        (lambda: problem(sx.Dirichlet(0, where=3)), ["dirichlet: where must be a function of coordinates", "got 3"]),
-        (lambda: problem(sx.Dirichlet(0, where=lambda x: x)), ["dirichlet: where must be true or false", "float"]),
-        (lambda: problem(sx.Dirichlet(0, where=lambda x: x > 2)), ["dirichlet: where is true nowhere on the boundary"]),
-        (lambda: problem(sx.Neumann(0, on="x-", where=lambda y: y > 2)), ["neumann: where is true nowhere on x-"]),
+        (
+            lambda: problem(sx.Data([[0.9, 0.9], [0, 0], [0.8, -0.7]], [0, 0, 0])),
+            ["data: points", "2 of 3", "outside the shape"],
+        ),
+        (
+            lambda: problem(sx.Periodic()),
+            ["periodic", "shape depends on every axis", "leave it out"],
+        ),
+        (
+            lambda: problem(sx.Periodic("x")),
+            ["periodic", "on='x'", "shape depends on x", "leave it out"],
+        ),
+        (
+            lambda: problem(sx.Periodic("y", hard=False)),
+            ["periodic", "on='y'", "shape depends on y"],
+        ),
+        (
+            lambda: problem(sx.Dirichlet(0, where=3)),
+            ["dirichlet: where must be a function of coordinates", "got 3"],
+        ),
+        (
+            lambda: problem(sx.Dirichlet(0, where=lambda x: x)),
+            ["dirichlet: where must be true or false", "float"],
+        ),
+        (
+            lambda: problem(sx.Dirichlet(0, where=lambda x: x > 2)),
+            ["dirichlet: where is true nowhere on the boundary"],
+        ),
+        (
+            lambda: problem(sx.Neumann(0, on="x-", where=lambda y: y > 2)),
+            ["neumann: where is true nowhere on x-"],
+        ),
         (lambda: problem(sx.Dirichlet(0, where=lambda q: q > 0)), ["dirichlet: where", "'q'"]),
-        (lambda: problem(sx.Dirichlet(0, on="x-", hard=True, where=lambda y: y > 0), inside=None), ["where", "built in"]),
+        (
+            lambda: problem(
+                sx.Dirichlet(0, on="x-", hard=True, where=lambda y: y > 0), inside=None
+            ),
+            ["where", "built in"],
+        ),
         (lambda: problem(sx.Periodic("boundary")), ["periodic", "no opposite side", "on='y'"]),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_named(build, words):
     with pytest.raises(sx.InputError) as error:
         build()

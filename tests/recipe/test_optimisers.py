@@ -41,7 +41,7 @@ def parameters(solution):
     )
 
 
-# --- least squares -------------------------------------------------------------------------------------------------
+# --- least squares --------------------------------------------------------------------------------
 
 RANDOM = np.random.default_rng(0)
 MATRIX = np.linalg.qr(RANDOM.normal(size=(40, 12)))[0] * np.logspace(0, -2, 12)
@@ -84,7 +84,8 @@ def test_least_squares(optimiser):
 
 @pytest.mark.parametrize("optimiser", [sx.LBFGS(), sx.BFGS()], ids=repr)
 def test_single_precision_stays_single_and_ends_at_its_rounding(optimiser):
-    """Also with float64 on, where optax makes float64 of whatever has no type; and steps that cannot help do no harm."""
+    """Also with float64 on, where optax makes float64 of whatever has no type; and steps that
+    cannot help do no harm."""
     with jax.enable_x64(True):
         function, minimiser = least_squares(jnp.float32)
         found, state = searched(optimiser, function, jnp.zeros(12, jnp.float32), 400)
@@ -94,7 +95,8 @@ def test_single_precision_stays_single_and_ends_at_its_rounding(optimiser):
 
 
 def test_bfgs_explains_the_last_change_of_the_gradient():
-    """The secant equation; and the estimate stays symmetric and positive, so that every direction leads down."""
+    """The secant equation; and the estimate stays symmetric and positive, so that every direction
+    leads down."""
     with jax.enable_x64(True):
         function, _ = least_squares(jnp.float64)
         search, at = sx.BFGS(), jnp.zeros(12)
@@ -154,7 +156,7 @@ def test_what_cannot_be_evaluated_is_not_stepped_on(optimiser):
         assert state.done
 
 
-# --- one after the other --------------------------------------------------------------------------------------------
+# --- one after the other --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ def test_seeds_trained_together_are_those_trained_alone():
     np.testing.assert_allclose(parameters(together), parameters(alone), atol=1e-6)
 
 
-# --- stopping and going on -------------------------------------------------------------------------------------------
+# --- stopping and going on ------------------------------------------------------------------------
 
 
 def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
@@ -344,7 +346,7 @@ def test_a_run_stopped_in_any_stage_resumes_bit_for_bit(tmp_path, monkeypatch):
         )
 
 
-# --- bad input -------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 
 def refused(make, *words):

@@ -188,7 +188,8 @@ def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
 
 
 def test_seeds_are_trained_together():
-    """They part where rounding chooses among eigenvectors of one eigenvalue, such as zero, but not far."""
+    """They part where rounding chooses among eigenvectors of one eigenvalue, such as zero, but not
+    far."""
     how = recipe(sx.SOAP(1e-2, steps=30), precision="float64", sampler=sx.GaussLegendre())
     _, together = sx.solve(decay(), how, seed=[3, 4])
     alone = sx.solve(decay(), how, seed=4)
@@ -222,7 +223,8 @@ def test_bad_input(make, words):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize("seed", range(4))
 def test_rounding_is_not_taken_for_a_gradient(dtype, seed):
-    """A gradient u vᵀ has one direction, and a first step of length one along it; in all the others there is only rounding."""
+    """A gradient u vᵀ has one direction, and a first step of length one along it; in all the others
+    there is only rounding."""
     rng = np.random.default_rng(seed)
     with jax.enable_x64(True):
         gradient = jnp.asarray(1e4 * np.outer(rng.normal(size=32), rng.normal(size=8)), dtype)

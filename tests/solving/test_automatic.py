@@ -200,7 +200,8 @@ def test_what_is_missing_is_named(capsys):
 
 @pytest.mark.parametrize("name", ["klein-gordon", "klein-gordon-3d"])
 def test_a_start_that_is_not_given_whole_is_named_even_if_few_functions_tell_nothing(name):
-    """As in the paper, where the initial u_t is missing; over ten units of time its waves take more functions than a first level has."""
+    """As in the paper, where the initial u_t is missing; over ten units of time its waves take more
+    functions than a first level has."""
     assert "an initial u_t would fix it" in of_start(find(name).make("paper")[0])
     assert of_start(find(name).make("best")[0]) is None
 
@@ -270,7 +271,8 @@ def test_values_that_are_built_in_contradict_nothing_they_agree_with():
 
 
 def many_waves():
-    """Forty half waves: a function as large as u would change u'' ten thousand times as much as it does the wall."""
+    """Forty half waves: a function as large as u would change u'' ten thousand times as much as it
+    does the wall."""
     exact = lambda x: jnp.sin(40 * jnp.pi * x)  # noqa: E731
     return sx.Problem(
         sx.Box(x=(0, 1)),
@@ -281,7 +283,8 @@ def many_waves():
 
 
 def narrow():
-    """A peak that few functions cannot follow: until they can, the conditions at the ends are missed."""
+    """A peak that few functions cannot follow: until they can, the conditions at the ends are
+    missed."""
     peak = lambda x: jnp.exp(-(((x - 0.3) / 0.02) ** 2))  # noqa: E731
     source = lambda x: -2 * (x - 0.3) / 0.02**2 * peak(x)  # noqa: E731
     return sx.Problem(
@@ -347,7 +350,8 @@ def millimetre():
 
 
 def draining():
-    """Torricelli's tank: the root of a level that is never negative, if one does not begin there."""
+    """Torricelli's tank: the root of a level that is never negative, if one does not begin
+    there."""
     return sx.Problem(
         sx.Box(t=(0, 1)),
         lambda h: h.t + np.sqrt(h),
@@ -460,7 +464,8 @@ def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
 
 
 def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
-    """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and what is found is no solution."""
+    """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and
+    what is found is no solution."""
     monkeypatch.setattr("separax.solving.automatic.use_early_first", lambda problem: False)
     found = sx.solve(
         sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]),
@@ -471,7 +476,7 @@ def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
     assert "windows" in found.advice[0]
 
 
-# --- early times first ----------------------------------------------------------------------------------------------
+# --- early times first ----------------------------------------------------------------------------
 
 
 def logistic():

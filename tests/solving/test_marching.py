@@ -49,7 +49,7 @@ def marched():
     return sx.solve(problem(), accurate(), windows=3, progress=False)
 
 
-# --- one solution ------------------------------------------------------------------------------------------------
+# --- one solution ---------------------------------------------------------------------------------
 
 
 def test_the_residual_of_the_problem_is_right():
@@ -208,7 +208,7 @@ def test_pointwise_networks_march_too():
     assert found.relative_l2() < 0.1
 
 
-# --- what a window is given --------------------------------------------------------------------------------------
+# --- what a window is given -----------------------------------------------------------------------
 
 
 def test_the_state_at_the_end_is_handed_on_exactly(marched):
@@ -217,9 +217,9 @@ def test_the_state_at_the_end_is_handed_on_exactly(marched):
         how = recipe()
         loss = Loss(marching.first_window(problem(), how, marched.edges), how)
         trainer = Trainer(loss)
-        given = marching._begin(loss, None)
+        given = marching._begin(trainer)
         state = trainer.init(jax.random.key(0), given)
-        found = marching._ends(loss, trainer)(state.best, given)
+        found = marching._ends(trainer)(state.best, given)
         (term,) = [t for t in loss.problem.terms if t.axis == "t"]
         x = np.asarray(term.fixed["x"])
         assert len(x) == 32
@@ -248,7 +248,7 @@ def test_a_table_of_the_users_is_kept():
     np.testing.assert_allclose(first.terms[0].fixed["x"], x)
 
 
-# --- interrupted, resumed, diverged ------------------------------------------------------------------------------
+# --- interrupted, resumed, diverged ---------------------------------------------------------------
 
 
 class Stop:
@@ -371,7 +371,7 @@ def test_a_window_that_diverged_is_begun_again_with_another_rate(tmp_path):
         march(1e-3, resume=True)
 
 
-# --- by length ---------------------------------------------------------------------------------------------------
+# --- by length ------------------------------------------------------------------------------------
 
 
 def test_windows_by_their_length():
@@ -401,7 +401,7 @@ def test_windows_by_their_length():
             sx.solve(text, recipe(), **options)
 
 
-# --- refused -----------------------------------------------------------------------------------------------------
+# --- refused --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""From a problem to its solution: small runs, from the ten lines of the contract to interrupted and resumed ones."""
+"""From a problem to its solution: small runs, from the ten lines of the contract to interrupted and
+resumed ones."""
 
 import json
 import math
@@ -67,7 +68,7 @@ def heat(*conditions, **options):
     )
 
 
-# --- the contract ------------------------------------------------------------------------------------------------
+# --- the contract ---------------------------------------------------------------------------------
 
 
 def exact(t, x, y):
@@ -243,7 +244,7 @@ def test_operators_of_derivatives_are_chained_or_refused(solution):
     np.testing.assert_allclose(found, solution.d(x=1)(t=TS, x=XS, y=YS) ** 2, rtol=1e-4, atol=1e-5)
 
 
-# --- derivatives and integrals in double precision ------------------------------------------------------------------
+# --- derivatives and integrals in double precision ------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +269,8 @@ def test_double_precision_is_the_solutions_own(fine):
 
 
 def test_points_keep_double_precision(fine):
-    """Points are not rounded to float32 on their way: the lattice and its points agree to the last digits."""
+    """Points are not rounded to float32 on their way: the lattice and its points agree to the last
+    digits."""
     grid = np.stack(np.meshgrid(INSIDE, INSIDE, indexing="ij"), -1).reshape(-1, 2)
     np.testing.assert_allclose(
         fine.at(grid), np.ravel(fine(t=INSIDE, x=INSIDE)), rtol=1e-12, atol=1e-13
@@ -323,7 +325,7 @@ def test_factors_of_a_solution(fine):
     assert factors.orders == (2, 2)
 
 
-# --- one program ---------------------------------------------------------------------------------------------------
+# --- one program ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -377,7 +379,7 @@ def test_the_same_seed_gives_the_same_parameters(trainers, monkeypatch):
     np.testing.assert_array_equal(found[0].history.total, found[1].history.total)
 
 
-# --- seeds ---------------------------------------------------------------------------------------------------------
+# --- seeds ----------------------------------------------------------------------------------------
 
 
 def test_seeds():
@@ -394,7 +396,7 @@ def test_seeds():
     np.testing.assert_allclose(ensemble.relative_l2(), [s.relative_l2() for s in ensemble])
 
 
-# --- keeping, interrupting, resuming -------------------------------------------------------------------------------
+# --- keeping, interrupting, resuming --------------------------------------------------------------
 
 
 LEFT = {
@@ -465,7 +467,7 @@ def test_a_run_that_failed_can_be_resumed(tmp_path):
     assert sx.solve(decay(), recipe(), out=tmp_path, resume=True).timing.steps == 200
 
 
-# --- accuracy ------------------------------------------------------------------------------------------------------
+# --- accuracy -------------------------------------------------------------------------------------
 
 
 def test_an_ordinary_differential_equation():
@@ -523,7 +525,8 @@ def test_built_in_conditions():
 
 
 def test_a_system_with_an_unknown_coefficient():
-    """u_t = c v_x, v_t = c u_x with c = 2: u = sin x cos 2t, v = cos x sin 2t, seen at some points only."""
+    """u_t = c v_x, v_t = c u_x with c = 2: u = sin x cos 2t, v = cos x sin 2t, seen at some points
+    only."""
     true = {
         "u": lambda t, x: jnp.sin(x) * jnp.cos(2 * t),
         "v": lambda t, x: jnp.cos(x) * jnp.sin(2 * t),

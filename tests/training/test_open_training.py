@@ -37,7 +37,7 @@ def solved(how, **options):
     return sx.solve(heat(), how, progress=False, **options)
 
 
-# --- optimisers ------------------------------------------------------------------------------------------------------
+# --- optimisers -----------------------------------------------------------------------------------
 
 
 class Descended(NamedTuple):
@@ -155,7 +155,7 @@ def test_optax_is_given_a_matrix_per_axis_and_layer():
     )
 
 
-# --- samplers --------------------------------------------------------------------------------------------------------
+# --- samplers -------------------------------------------------------------------------------------
 
 
 class Watching(sx.AbstractSampler):
@@ -199,7 +199,7 @@ def test_a_sampler_is_told_of_the_last_draw_before_the_next():
     assert record[0, -1] == pytest.approx(float(total), rel=1e-9)
 
 
-# --- weightings ------------------------------------------------------------------------------------------------------
+# --- weightings -----------------------------------------------------------------------------------
 
 
 class Balanced(sx.AbstractWeighting):
@@ -294,7 +294,7 @@ def dataclasses_loss(how):
     return Loss(heat(), dataclasses.replace(how, weighting=sx.Constant()))
 
 
-# --- resuming --------------------------------------------------------------------------------------------------------
+# --- resuming -------------------------------------------------------------------------------------
 
 
 def test_a_run_goes_on_with_the_state_of_its_parts(tmp_path, monkeypatch):
@@ -324,7 +324,7 @@ def test_several_seeds_have_states_of_their_own():
     np.testing.assert_allclose(together.history.total, alone.history.total, rtol=1e-6)
 
 
-# --- recipes and what is refused -------------------------------------------------------------------------------------
+# --- recipes and what is refused ------------------------------------------------------------------
 
 
 def test_recipes_are_compared_by_their_parts():
@@ -351,6 +351,26 @@ class Stateless(sx.AbstractMinimiser):
     def step(self, objective, params, state): ...
 
 
+class Valueless(sx.AbstractMinimiser):
+    steps: int | None = None
+
+    def init(self, objective, params):
+        return (objective(params),)
+
+    def step(self, objective, params, state):
+        return params, state
+
+
+class Widening(sx.AbstractMinimiser):
+    steps: int | None = None
+
+    def init(self, objective, params):
+        return Descended(objective(params), jnp.ones((), params.dtype))
+
+    def step(self, objective, params, state):
+        return params, state._replace(rate=jnp.ones(2, params.dtype))
+
+
 class Unknown(sx.AbstractWeighting):
     def weigh(self, state, evaluation):
         return {"residal": 2.0 * jnp.ones(())}, state
@@ -369,25 +389,78 @@ class Growing(sx.AbstractWeighting):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: recipe(optax.adamw), r"got the function optax.adamw: call it, optimiser=optax.adamw\(…\), or write"),
-        (lambda: recipe(lambda g: g), "optimiser must be an optimiser or a list of them, got <function"),
-        (lambda: recipe(sx.Optax(optax.adamw)), r"Optax\(optax.adamw, steps=None\) cannot be made: .*learning_rate"),
-        (lambda: sx.Optax(3), r"the first argument must be a function of optax, got 3: write sx.Optax\(optax.adamw"),
+        (
+            lambda: recipe(optax.adamw),
+            r"got the function optax.adamw: call it, optimiser=optax.adamw\(…\), or write",
+        ),
+        (
+            lambda: recipe(lambda g: g),
+            "optimiser must be an optimiser or a list of them, got a lambda",
+        ),
+        (
+            lambda: recipe(sx.Optax(optax.adamw)),
+            r"Optax\(optax.adamw, steps=None\) cannot be made: .*learning_rate",
+        ),
+        (
+            lambda: sx.Optax(3),
+            r"the first argument must be a function of optax, got 3: write sx.Optax\(optax.adamw",
+        ),
         (lambda: sx.Optax(optax.adam, 1e-3, steps=0), "Optax: steps"),
-        (lambda: recipe(sx.Optax(optax.constant_schedule, 1e-3)), "constant_schedule makes a function and no transformation"),
-        (lambda: recipe(optax.contrib.sophia(1e-3)), r"makes no step of .*value_fn \(obj_fn must be provided"),
-        (lambda: recipe(optax.contrib.sam(optax.adam(1e-3), optax.sgd(1e-2))), "makes no step of gradients"),
-        (lambda: recipe(Stateless()), "Stateless does not say how many steps it takes: give it the field steps"),
-        (lambda: recipe(sampler="uniform"), "sampler must be .*got 'uniform'.*subclass of sx.AbstractSampler"),
-        (lambda: recipe(weighting=None), "weighting must be a weighting, got None.*subclass of sx.AbstractWeighting"),
-        (lambda: recipe(causal=sx.Causal()), "causal is now called weighting: write weighting=Causal"),
-        (lambda: recipe(Descent(), weighting=Balanced()), "weighting: Descent compares losses along a line"),
-        (lambda: recipe(weighting=Unknown()), "weighting: there is no loss term 'residal'.*residual"),
-        (lambda: recipe(weighting=Pointwise()), r"the condition 'initial' was given factors of shape \(6,\): give it one"),
-        (lambda: recipe(weighting=Growing()), "weighting: Growing returned a state of another structure"),
+        (
+            lambda: recipe(sx.Optax(optax.constant_schedule, 1e-3)),
+            "constant_schedule makes a function and no transformation",
+        ),
+        (
+            lambda: recipe(optax.contrib.sophia(1e-3)),
+            r"makes no step of .*value_fn \(obj_fn must be provided",
+        ),
+        (
+            lambda: recipe(optax.contrib.sam(optax.adam(1e-3), optax.sgd(1e-2))),
+            "makes no step of gradients",
+        ),
+        (
+            lambda: recipe(Valueless()),
+            "Valueless begins with a state that does not have the loss as its value",
+        ),
+        (
+            lambda: recipe(Widening()),
+            r"Widening returned a state of another structure .*rate=\(2,\)",
+        ),
+        (
+            lambda: recipe(Stateless()),
+            "Stateless does not say how many steps it takes: give it the field steps",
+        ),
+        (
+            lambda: recipe(sampler="uniform"),
+            "sampler must be .*got 'uniform'.*subclass of sx.AbstractSampler",
+        ),
+        (
+            lambda: recipe(weighting=None),
+            "weighting must be a weighting, got None.*subclass of sx.AbstractWeighting",
+        ),
+        (
+            lambda: recipe(causal=sx.Causal()),
+            "causal is now called weighting: write weighting=Causal",
+        ),
+        (
+            lambda: recipe(Descent(), weighting=Balanced()),
+            "weighting: Descent compares losses along a line",
+        ),
+        (
+            lambda: recipe(weighting=Unknown()),
+            "weighting: there is no loss term 'residal'.*residual",
+        ),
+        (
+            lambda: recipe(weighting=Pointwise()),
+            r"the condition 'initial' was given factors of shape \(6,\): give it one",
+        ),
+        (
+            lambda: recipe(weighting=Growing()),
+            "weighting: Growing returned a state of another structure",
+        ),
         (lambda: sx.EarlyFirst(-1.0), "EarlyFirst: rate must not be negative"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused_before_anything_is_compiled(make, words, monkeypatch):
     monkeypatch.setattr(jax.stages.Lowered, "compile", None)
     with pytest.raises(sx.InputError, match=words):

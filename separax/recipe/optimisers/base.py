@@ -236,12 +236,19 @@ class AbstractMinimiser(AbstractOptimiser):
     def run(
         self, objective: Objective, params: Parameters, state: Any, weighting: Any, number: int
     ) -> Ran:
+        name = f"optimiser: {type(self).__name__}"
+        if not hasattr(state, "value"):
+            raise InputError(
+                f"{name} begins with a state that does not have the loss as its value: let init"
+                " return a NamedTuple with a field named value"
+            )
         # a step knows the total but not the terms: those are evaluated once, and stand for all
         first, (record, _) = objective.evaluated(params, weighting)
 
         def step(carry: tuple[Parameters, Any], _: None) -> tuple[Any, Array]:
             params, state = carry
-            return self.step(objective, params, state), state.value.astype(params.dtype)
+            after = with_types_of(carry, self.step(objective, params, state), name)
+            return after, state.value.astype(params.dtype)
 
         (params, state), totals = lax.scan(step, (params, state), None, length=number)
         terms = jnp.broadcast_to(record[:-1], (number, len(record) - 1))

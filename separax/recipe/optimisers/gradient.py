@@ -170,7 +170,7 @@ class Optax(AbstractGradientOptimiser):
         except Exception as error:
             raise InputError(
                 f"optimiser: {self!r} makes no step of gradients, parameters, value, grad and"
-                f" value_fn ({error}): write optimiser=optax.adamw(1e-3), or a subclass of"
+                f" value_fn ({str(error).splitlines()[0]}): write optimiser=optax.adamw(1e-3), or a subclass of"
                 " sx.AbstractMinimiser"
             ) from error
 
