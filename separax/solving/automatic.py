@@ -43,7 +43,7 @@ from .levels import ALL, STEPS, Level, begun, coefficients_of, constants, recipe
 from .slab_solution import solve_in_slabs
 from .trained import Context, Training, Window
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # relative L2 error, where none is given
 FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
 RANKS = (1, ALL, ALL, 6, 6, 6, 6)
 LEVELS = 6
@@ -74,10 +74,8 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         is not below the tolerance.
     """
     dimension = problem.box.dimension
-    functions, rank = (
-        dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1]),
-        RANKS[dimension - 1],
-    )
+    functions = dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1])
+    rank = RANKS[dimension - 1]
     levels, start = _kept(context.run)
     # a linear equation in two axes is solved on all of them in one step, and more exactly if smooth
     slabs = None
