@@ -263,6 +263,8 @@ def pictures(
         true = (kept or {}).get(picture.key) if reference else None
         if known:
             true = _reference_on(view, field, where, cut.shown)
+        if true is not None:  # outside of a shape it says nothing, either
+            true = np.where(np.isfinite(picture.values), true, np.nan)
         found.append(dataclasses.replace(picture, reference=true))
     return found
 

@@ -83,7 +83,7 @@ def _solution(solution: Solution) -> dict[str, Any]:
         "marched": solution.is_marched,
         "windows": [
             {
-                "time_origin": float(w.pieces[0].time_origin),
+                "time_origin": w.origins[0],
                 "box": _box(w.problem),
                 **{name: part_to_data(getattr(w.outcome, name)) for name in OF_A_WINDOW},
             }

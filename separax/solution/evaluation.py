@@ -47,16 +47,20 @@ Values = dict[str, Array]
 
 
 class Piece(eqx.Module):
-    """A trained model, and the instant from which its network counts time."""
+    """A trained model, and the instant from which its network counts time.
+
+    Attributes:
+        model: the network and the unknown coefficients.
+        time_origin: an array, so that pieces of equal structure share a program.
+    """
 
     model: Model
-    time_origin: Float[Array, ""]
+    time_origin: Any
 
     @classmethod
     def of(cls, model: Model, time_origin: float = 0.0) -> Piece:
-        """With the origin in float64, whatever JAX allows elsewhere."""
-        with in_float64():
-            return cls(model, jnp.asarray(time_origin, jnp.float64))
+        """With the origin in float64, whatever JAX allows."""
+        return cls(model, np.asarray(time_origin, np.float64))
 
     @property
     def dtype(self) -> Any:
@@ -89,7 +93,7 @@ def source_and_expressions(
     """An operator's expressions on a place whose time is that of the problem."""
     own, extra = piece.own_time(place), {}
     if TIME in place.axes:
-        extra = {START: piece.time_origin.astype(piece.dtype)}
+        extra = {START: jnp.asarray(piece.time_origin, piece.dtype)}
     (source,) = piece.model.network.sources([own], [operator.needs])
     unknowns = piece.model.unknowns
     coordinates = Inputs(unknowns, extra).coordinates(own)

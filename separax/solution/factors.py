@@ -77,7 +77,7 @@ def factors_on(solution: Solution, lattice: Lattice, order: int) -> dict[str, An
             "separable: the network of this solution is not separable; solve with"
             " network=sx.SPINN(…)"
         )
-    if len(solution.pieces) > 1:
+    if len(solution.models) > 1:
         raise InputError(
             "separable: every window has factors of its own: write"
             " solution.windows[0].separable(lattice)"

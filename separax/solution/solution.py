@@ -37,15 +37,17 @@ class Solution(AbstractRun, AbstractExport):
     evaluated in its own precision; inside one, the caller's precision counts.
 
     Attributes:
-        pieces: the trained models; several, where time was cut into windows.
+        models: the trained models; several, where time was cut into windows.
         problem: what was solved.
-        edges: the instants between which each piece holds; empty without a time axis.
+        edges: the instants between which each model holds; empty without a time axis.
+        origins: the instants from which each model counts time.
         operator: what is evaluated of the models: the fields, or what `d` and `of` made of them.
     """
 
-    pieces: tuple[Piece, ...]
+    models: tuple[Model, ...]
     problem: Problem = eqx.field(static=True)
     edges: tuple[float, ...] = eqx.field(static=True)
+    origins: tuple[float, ...] = eqx.field(static=True)
     operator: AbstractOperator = eqx.field(static=True)
     _beside: Beside = eqx.field(static=True)
 
@@ -57,11 +59,12 @@ class Solution(AbstractRun, AbstractExport):
         edges: Sequence[float] | None = None,
         operator: AbstractOperator | None = None,
     ):
-        self.problem, self.pieces = problem, tuple(pieces)
+        self.problem, self.models = problem, tuple(piece.model for piece in pieces)
+        self.origins = tuple(float(piece.time_origin) for piece in pieces)
         bounds = problem.box[TIME] if TIME in problem.box.axes else ()
         self.edges = tuple(map(float, bounds if edges is None else edges))
         self.operator = Outputs().traced(problem) if operator is None else operator
-        self._beside = Beside(outcome, self.pieces)
+        self._beside = Beside(outcome, self.models)
 
     @classmethod
     def joined(cls, problem: Problem, windows: Sequence[Solution], outcome: Outcome) -> Solution:
@@ -78,7 +81,7 @@ class Solution(AbstractRun, AbstractExport):
 
     @property
     def _outcome(self) -> Outcome | None:
-        return self._beside.outcome_of(self.pieces)
+        return self._beside.outcome_of(self.models)
 
     @property
     def outcome(self) -> Outcome:
@@ -108,9 +111,14 @@ class Solution(AbstractRun, AbstractExport):
         return (self,)
 
     @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The models, each with the instant from which it counts time."""
+        return tuple(map(Piece.of, self.models, self.origins))
+
+    @property
     def model(self) -> Model:
         """The network and the unknown coefficients; of several windows, those of the first."""
-        return self.pieces[0].model
+        return self.models[0]
 
     @property
     def unknowns(self) -> dict[str, Any]:
@@ -138,7 +146,7 @@ class Solution(AbstractRun, AbstractExport):
     def is_marched(self) -> bool:
         """Whether it was solved window by window."""
         known = self._outcome
-        return len(self.pieces) > 1 or (known is not None and bool(known.windows))
+        return len(self.models) > 1 or (known is not None and bool(known.windows))
 
     @property
     def windows(self) -> tuple[Solution, ...]:
@@ -147,7 +155,7 @@ class Solution(AbstractRun, AbstractExport):
         if not self.is_marched:
             return (self,)
         known = self._outcome
-        outcomes = (known and known.windows) or [None] * len(self.pieces)
+        outcomes = (known and known.windows) or [None] * len(self.models)
         return tuple(
             Solution(
                 self.problem.during(*self.edges[i : i + 2]), [piece], own, operator=self.operator
@@ -339,7 +347,7 @@ class Solution(AbstractRun, AbstractExport):
         check_not_applied(self.operator, "relative_l2", "compare the values with jnp")
         ask = lambda: errors_against(self, reference, field, coordinates, known)  # noqa: E731
         outcome = self._outcome
-        if reference is not None or coordinates or outcome is None or is_traced(self.pieces):
+        if reference is not None or coordinates or outcome is None or is_traced(self.models):
             return ask()
         # kept: a record, a page and whoever prints a solution ask for the same
         against, kept = self.problem.reference, outcome.measured.get(field)

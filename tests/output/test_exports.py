@@ -250,7 +250,7 @@ def test_a_vtk_grid_has_three_axes(solution, tmp_path):
         write_vtr(four, tmp_path / "draft", tmp_path / "out.vtr")
 
 
-# --- pictures ---------------------------------------------------------------------------------------------------------
+# --- pictures -------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def solution():
     return untrained(sx.Problem(BOX, klein_gordon, START, reference=exact, name="a & <b>"), RECIPE)
 
 
-# --- equations --------------------------------------------------------------------------------------------------------
+# --- equations ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_powers_and_subscripts_are_where_they_belong():
     assert "<msup><mi>k</mi><mrow><mn>2</mn></mrow></msup><mi>u</mi>" in mathml("k²u")
 
 
-# --- figures ----------------------------------------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------------------
 
 
 def test_a_plot_shows_the_solutions_values(solution):
@@ -268,7 +268,7 @@ def test_an_mp4_has_its_frames(solution, tmp_path):
     assert seconds == pytest.approx(2, abs=0.1)
 
 
-# --- factors ----------------------------------------------------------------------------------------------------------
+# --- factors --------------------------------------------------------------------------------------
 
 
 def test_series_that_do_not_fit_are_shortened_and_say_by_how_much(solution, monkeypatch):
@@ -290,7 +290,7 @@ def test_windows_have_factors_of_their_own():
     assert found["error"] < 1e-6
 
 
-# --- pages ------------------------------------------------------------------------------------------------------------
+# --- pages ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -436,7 +436,7 @@ def test_notebooks_show_boxes_problems_and_solutions(solution):
     assert "data:image/png;base64," in shown
 
 
-# --- the command line -------------------------------------------------------------------------------------------------
+# --- the command line -----------------------------------------------------------------------------
 
 
 @pytest.fixture

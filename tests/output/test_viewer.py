@@ -1,4 +1,4 @@
-"""The report's page, opened in a browser: it draws, it answers, and what it says is the solution."""
+"""The report's page in a browser: it draws, it answers, and what it says is the solution."""
 
 import itertools
 import shutil
@@ -29,7 +29,8 @@ EVIL = "<script>window.evil = true</script>"
 
 
 def system():
-    """Two fields, a linear quantity of them, others that are not, in windows of time, with a name that wants to be a script."""
+    """Two fields, a linear quantity of them, others that are not, in windows of time, with a name
+    that wants to be a script."""
     return sx.Problem(
         sx.Box(t=(0, 1), x=(-1, 1), y=(0, 2), z=(-2, 2)),
         lambda u, v: {"one": u.t - u.xx - v.y, "two": v.t - u.x},
@@ -180,12 +181,15 @@ def test_values_are_those_of_the_solution(opened, solutions, name):
     page, solution = opened(name), solutions[name]
     ends = np.array([solution.problem.box[a] for a in solution.problem.box.axes])
     points = np.random.default_rng(0).uniform(*ends.T, (40, len(ends)))
-    if len(solution.pieces) > 1:
+    if len(solution.models) > 1:
         points[0, 0] = solution.edges[1]  # where two windows meet, the first one counts
     true = solution.at(points)
     for i, output in enumerate(page.evaluate("separaxViewer.factors.outputs.map((o) => o.name)")):
         found = page.evaluate(
-            "([i, points]) => points.map((p) => separaxViewer.factors.value(separaxViewer.factors.outputs[i], p))",
+            """([i, points]) => {
+                const { factors } = separaxViewer;
+                return points.map((p) => factors.value(factors.outputs[i], p));
+            }""",
             [i, points.tolist()],
         )
         np.testing.assert_allclose(
@@ -221,7 +225,8 @@ def test_slices_and_lines_agree_with_the_solution(opened, solutions, name, acros
                 const { factors } = separaxViewer;
                 const output = factors.outputs.find((o) => o.name === name);
                 const out = factors.slice(output, across, up, point, new Float32Array(GRID * GRID));
-                return [Array.from(out.filter((_, i) => i % 7 === 0)), Array.from(factors.line(output, across, point))];
+                const line = factors.line(output, across, point);
+                return [Array.from(out.filter((_, i) => i % 7 === 0)), Array.from(line)];
             }""",
             [output, box.index(across), box.index(up), list(held.values())],
         )
@@ -245,11 +250,12 @@ def test_operations_mean_the_same_here_and_there(opened):
         )
 
 
-# --- iso-surfaces -----------------------------------------------------------------------------------------------------
+# --- iso-surfaces ---------------------------------------------------------------------------------
 
 
 def solids(page):
-    """Of every surface: its level, the number of its vertices, and forty of them as coordinates of all axes."""
+    """Of every surface: its level, the number of its vertices, and forty of them as coordinates
+    of all axes."""
     drawn(page)
     found = page.evaluate(
         """() => separaxViewer.solids.map(({ level, places }) => {
@@ -257,7 +263,10 @@ def solids(page):
             const vertices = Array.from({ length: 40 }, (_, n) => {
                 const at = 3 * Math.floor((n * places.length) / 3 / 40);
                 const vertex = [...point];
-                solidAxes.forEach((axis, i) => { vertex[axis] = axes[axis].low + places[at + i] * (axes[axis].high - axes[axis].low); });
+                solidAxes.forEach((axis, i) => {
+                    const { low, high } = axes[axis];
+                    vertex[axis] = low + places[at + i] * (high - low);
+                });
                 return vertex;
             });
             return [level, places.length / 3, vertices];
@@ -271,9 +280,12 @@ def coloured(page):
     return page.evaluate(
         """() => {
             const canvas = document.querySelector("#viewer canvas.main");
-            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            const { width, height } = canvas;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
             let count = 0;
-            for (let i = 0; i < data.length; i += 4) if (data[i + 3] && Math.abs(data[i] - data[i + 1]) > 20) count += 1;
+            for (let i = 0; i < data.length; i += 4) {
+                if (data[i + 3] && Math.abs(data[i] - data[i + 1]) > 20) count += 1;
+            }
             return count;
         }"""
     )
@@ -320,12 +332,14 @@ def test_the_level_and_the_keys_change_the_surface(opened):
 
 
 def test_surfaces_are_whole_and_end_where_the_domain_does(opened):
-    """A sphere has the area of a sphere, and half of one half of it: nothing is missing, nothing is there twice."""
+    """A sphere has the area of a sphere, and half of one half of it: nothing is missing, nothing is
+    there twice."""
     areas = opened("disc").evaluate(
         """() => [false, true].map((half) => {
             const n = 31;
             const values = Float32Array.from({ length: n ** 3 }, (_, i) => {
-                const [x, y, z] = [n * n, n, 1].map((along) => (Math.floor(i / along) % n) / (n - 1) - 0.5);
+                const place = (along) => (Math.floor(i / along) % n) / (n - 1) - 0.5;
+                const [x, y, z] = [n * n, n, 1].map(place);
                 return half && x > 0 ? NaN : x * x + y * y + z * z;
             });
             const { places } = surfaceOf(values, n, 0.16);
@@ -333,7 +347,11 @@ def test_surfaces_are_whole_and_end_where_the_domain_does(opened):
             for (let at = 0; at < places.length; at += 9) {
                 const [a, b, c] = [0, 3, 6].map((i) => [0, 1, 2].map((j) => places[at + i + j]));
                 const [u, v] = [b, c].map((p) => p.map((x, i) => x - a[i]));
-                area += Math.hypot(u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]) / 2;
+                const normal = [0, 1, 2].map((i) => {
+                    const [j, k] = [(i + 1) % 3, (i + 2) % 3];
+                    return u[j] * v[k] - u[k] * v[j];
+                });
+                area += Math.hypot(...normal) / 2;
             }
             return area;
         })"""
@@ -387,7 +405,9 @@ def test_time_plays_and_stops(opened):
     page = opened("system")
     page.get_by_role("button", name="play t").click()
     page.evaluate(
-        "() => new Promise((done) => setInterval(() => separaxViewer.point[0] > 0.02 && done(), 20))"
+        """() => new Promise((done) => {
+            setInterval(() => separaxViewer.point[0] > 0.02 && done(), 20);
+        })"""
     )
     page.get_by_role("button", name="pause t").click()
     drawn(page)
@@ -439,6 +459,8 @@ def test_a_pointwise_network_has_its_slices(opened):
 def test_every_control_has_a_name(opened):
     page = opened("system")
     unnamed = page.evaluate(
-        "[...document.querySelectorAll('#viewer select, #viewer input, #viewer button')].filter((c) => !c.labels?.length && !c.ariaLabel && !c.getAttribute('aria-label')).length"
+        """[...document.querySelectorAll("#viewer select, #viewer input, #viewer button")].filter(
+            (c) => !c.labels?.length && !c.ariaLabel && !c.getAttribute("aria-label")
+        ).length"""
     )
     assert unnamed == 0

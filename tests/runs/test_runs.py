@@ -1,4 +1,5 @@
-"""The folder of a run: what it holds, what becomes of it when it is damaged, full or taken, and what is read from it."""
+"""The folder of a run: what it holds, what becomes of it when it is damaged, full or taken, and
+what is read from it."""
 
 import errno
 import json
@@ -83,7 +84,7 @@ def content(found):
     return about, {name: leaf.tobytes() for name, leaf in arrays.items()}
 
 
-# --- files -------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_archives_are_numpys_and_every_byte_is_checked(tmp_path):
@@ -109,7 +110,7 @@ def test_archives_are_numpys_and_every_byte_is_checked(tmp_path):
             files.read_npz(path)
 
 
-# --- what a run holds --------------------------------------------------------------------------------------------
+# --- what a run holds -----------------------------------------------------------------------------
 
 
 def test_every_file_names_its_run(made):
@@ -144,7 +145,7 @@ def test_factors_make_the_fields(made):
         assert "energy.t" not in found
 
 
-# --- loading -----------------------------------------------------------------------------------------------------
+# --- loading --------------------------------------------------------------------------------------
 
 
 def test_a_solution_is_loaded_without_its_problem(made):
@@ -286,7 +287,7 @@ def test_nothing_is_said_outside_a_loaded_shape(tmp_path):
     assert np.isnan(loaded(x=0.9, y=0.9))
 
 
-# --- damage ------------------------------------------------------------------------------------------------------
+# --- damage ---------------------------------------------------------------------------------------
 
 
 def test_damaged_files_are_found_and_nothing_wrong_comes_out(made, folder, tmp_path, capsys):
@@ -378,7 +379,7 @@ def test_what_is_no_run_is_named(tmp_path, made):
         check(tmp_path / "nothing")
 
 
-# --- one writer, room to write -----------------------------------------------------------------------------------
+# --- one writer, room to write --------------------------------------------------------------------
 
 
 def test_a_second_writer_is_refused(tmp_path):
@@ -498,7 +499,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_compiles(fol
         solve(folder, resume=True)
 
 
-# --- killed ------------------------------------------------------------------------------------------------------
+# --- killed ---------------------------------------------------------------------------------------
 
 
 def doomed(folder):
@@ -516,7 +517,8 @@ def doomed(folder):
 
 
 def test_a_killed_run_is_resumed_bit_for_bit(made, tmp_path, capsys):
-    """Killed while the second state is perhaps still being written; benchmarks/kill_loop.py does it 200 times, anywhere."""
+    """Killed while the second state is perhaps still being written; benchmarks/kill_loop.py does it
+    200 times, anywhere."""
     process = multiprocessing.get_context("forkserver").Process(
         target=doomed, args=(tmp_path / "run",)
     )

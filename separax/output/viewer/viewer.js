@@ -1,5 +1,6 @@
 "use strict";
-// The viewer of a report: controls, and what they change. The field comes from `Factors`, the drawing from viewer_draw.js.
+// The viewer of a report: controls, and what they change. The field comes from `Factors`, the
+// drawing from viewer_draw.js.
 
 const LEVELS = 6; // slices of a stack
 const ROUND = 5000; // milliseconds of one run through an axis
@@ -20,17 +21,26 @@ class Viewer {
     this.root = root;
     this.factors = new Factors(data);
     this.axes = this.factors.axes;
-    this.palettes = Object.fromEntries(Object.entries(data.colours).map(([name, stops]) => [name, palette(stops)]));
+    this.palettes = Object.fromEntries(
+      Object.entries(data.colours).map(([name, stops]) => [name, palette(stops)])
+    );
     this.diverging = data.diverging;
     this.space = this.axes.map((_, i) => i).filter((i) => i !== this.factors.time);
     const [across, up] = this.space.length > 1 ? this.space.slice(-2) : [0, 1];
     this.state = {
-      output: 0, across, up, look: "picture", colours: Object.keys(data.colours)[0], scale: "whole", low: 0, high: 1, level: null,
-      turn: -0.6, tilt: 0.6, playing: null,
+      output: 0, across, up, look: "picture", colours: Object.keys(data.colours)[0],
+      scale: "whole", low: 0, high: 1, level: null, turn: -0.6, tilt: 0.6, playing: null,
     };
-    this.point = this.axes.map(({ low, high }, i) => low + (high - low) * (i === this.factors.time ? 0 : i === across || i === up ? 0.6 : 0.82));
-    for (let part = 0.05; part < 1 && !this.factors.inside(this.point); part += 0.1) { // begins where there is something to see
-      for (const axis of [across, up]) this.point[axis] = this.axes[axis].low + part * (this.axes[axis].high - this.axes[axis].low);
+    this.point = this.axes.map(
+      ({ low, high }, i) => low + (high - low) * (
+        i === this.factors.time ? 0 : i === across || i === up ? 0.6 : 0.82
+      )
+    );
+    // begins where there is something to see
+    for (let part = 0.05; part < 1 && !this.factors.inside(this.point); part += 0.1) {
+      for (const axis of [across, up]) this.point[axis] = this.axes[axis].low + part * (
+        this.axes[axis].high - this.axes[axis].low
+      );
     }
     this.values = new Float32Array(GRID * GRID);
     this.image = small();
@@ -51,7 +61,7 @@ class Viewer {
     return this.hidden.find((i) => this.space.includes(i));
   }
 
-  // --- the controls -------------------------------------------------------------------------------------------------
+  // --- the controls ------------------------------------------------------------------------------
 
   build() {
     const names = this.axes.map((axis, i) => [i, axis.name]);
@@ -59,39 +69,74 @@ class Viewer {
     if (this.space.length > 2) looks.push(["stack", "stacked slices"], ["solid", "iso-surface"]);
     this.controls = element("div", { class: "controls" });
     if (this.factors.outputs.length > 1) {
-      this.choice("field", this.factors.outputs.map((o, i) => [i, o.name]), this.state.output, (v) => this.set({ output: Number(v), level: null }));
+      this.choice(
+        "field",
+        this.factors.outputs.map((o, i) => [i, o.name]),
+        this.state.output,
+        (v) => this.set({ output: Number(v), level: null })
+      );
     }
     if (this.axes.length > 2) {
-      this.selectAcross = this.choice("across", names, this.state.across, (v) => this.show("across", Number(v)));
+      this.selectAcross = this.choice(
+        "across", names, this.state.across, (v) => this.show("across", Number(v))
+      );
       this.selectUp = this.choice("up", names, this.state.up, (v) => this.show("up", Number(v)));
     }
     this.choice("view", looks, "picture", (v) => this.set({ look: v }));
-    this.choice("colours", Object.keys(this.palettes).map((n) => [n, n]), this.state.colours, (v) => this.set({ colours: v }));
-    this.choice("range", [["whole", "whole solution"], ["slice", "this slice"], ["hand", "by hand"]], "whole", (v) => this.setScale(v));
+    this.choice(
+      "colours",
+      Object.keys(this.palettes).map((n) => [n, n]),
+      this.state.colours,
+      (v) => this.set({ colours: v })
+    );
+    this.choice(
+      "range",
+      [["whole", "whole solution"], ["slice", "this slice"], ["hand", "by hand"]],
+      "whole",
+      (v) => this.setScale(v)
+    );
     this.limits = ["low", "high"].map((name) => this.limit(name));
     this.sliders = element("div", { class: "sliders" });
     this.buildLevel();
     this.main = element("canvas", { class: "main", tabindex: "0", role: "img" });
     this.bar = element("canvas", { class: "bar", "aria-hidden": "true" });
-    this.lines = [element("canvas", { class: "cut", role: "img" }), element("canvas", { class: "cut", role: "img" })];
+    this.lines = [
+      element("canvas", { class: "cut", role: "img" }),
+      element("canvas", { class: "cut", role: "img" })
+    ];
     this.readout = element("output", { class: "value", "aria-live": "polite" });
     const pictures = element("div", { class: "pictures" },
-      element("div", {}, this.readout, this.main, this.bar), element("div", { class: "cuts" }, ...this.lines));
+      element("div", {}, this.readout, this.main, this.bar),
+      element("div", { class: "cuts" }, ...this.lines));
     this.root.append(this.controls, this.sliders, this.level.row, pictures);
     this.buildSliders();
     this.listen();
   }
 
   choice(label, options, chosen, onchange) {
-    const select = element("select", { "aria-label": label, onchange: (event) => onchange(event.target.value) },
-      ...options.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
+    const select = element(
+      "select", { "aria-label": label, onchange: (event) => onchange(event.target.value) },
+      ...options.map(
+        ([value, text]) => element("option", { value, selected: value === chosen }, text)
+      ));
     this.controls.append(element("label", {}, element("span", {}, label), select));
     return select;
   }
 
   limit(name) {
-    const input = element("input", { type: "number", "aria-label": name, step: "any", inputmode: "decimal", onchange: () => this.byHand(name, input) });
-    const label = element("label", { class: "limit", hidden: true }, element("span", {}, name), input);
+    const input = element(
+      "input",
+      {
+        type: "number",
+        "aria-label": name,
+        step: "any",
+        inputmode: "decimal",
+        onchange: () => this.byHand(name, input)
+      }
+    );
+    const label = element(
+      "label", { class: "limit", hidden: true }, element("span", {}, name), input
+    );
     this.controls.append(label);
     return { label, input };
   }
@@ -129,20 +174,32 @@ class Viewer {
       const { name, low, high } = this.axes[axis];
       const id = `slider-${axis}`;
       const shown = element("output", { for: id });
-      const input = element("input", { type: "range", id, min: low, max: high, step: (high - low) / 1000,
-        oninput: () => this.move(axis, Number(input.value)) });
+      const input = element("input", {
+        type: "range", id, min: low, max: high, step: (high - low) / 1000,
+        oninput: () => this.move(axis, Number(input.value)),
+      });
       input.value = this.point[axis];
-      const play = element("button", { type: "button", "aria-label": `play ${name}`, onclick: () => this.play(axis) }, "▶");
+      const play = element(
+        "button",
+        { type: "button", "aria-label": `play ${name}`, onclick: () => this.play(axis) },
+        "▶"
+      );
       this.moving.set(axis, { input, shown, play });
-      return element("div", { class: "slider" }, play, element("label", { for: id }, name), input, shown);
+      return element(
+        "div", { class: "slider" }, play, element("label", { for: id }, name), input, shown
+      );
     }));
     this.sliders.hidden = this.hidden.length === 0;
   }
 
-  // Where the iso-surface lies: from the field's lowest to its highest value; of a field with a sign, both at a value and at minus it.
+  // Where the iso-surface lies: from the field's lowest to its highest value; of a field with a
+  // sign, both at a value and at minus it.
   buildLevel() {
     const shown = element("output", { for: "slider-level" });
-    const input = element("input", { type: "range", id: "slider-level", oninput: () => this.set({ level: Number(input.value) }) });
+    const input = element(
+      "input",
+      { type: "range", id: "slider-level", oninput: () => this.set({ level: Number(input.value) }) }
+    );
     const row = element("div", { class: "slider level", hidden: true },
       element("span"), element("label", { for: "slider-level" }, "level"), input, shown);
     this.level = { row, input, shown };
@@ -150,14 +207,16 @@ class Viewer {
 
   get signed() {
     const [low, high] = this.output.range;
-    return low < 0 && high > 0 && Math.min(-low, high) > 0.05 * Math.max(-low, high); // a trace below zero is no other sign
+    // a trace below zero is no other sign
+    return low < 0 && high > 0 && Math.min(-low, high) > 0.05 * Math.max(-low, high);
   }
 
   get solidLevels() {
     return this.signed ? [this.state.level, -this.state.level] : [this.state.level];
   }
 
-  // Half way to what is seen now: half of the whole solution's range may be nowhere at this instant.
+  // Half way to what is seen now: half of the whole solution's range may be nowhere at this
+  // instant.
   resetLevel() {
     const [low, high] = this.output.range;
     const [least, most] = this.signed ? [0, Math.max(-low, high)] : [low, high];
@@ -191,11 +250,15 @@ class Viewer {
     });
     this.main.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.refresh(false)).observe(this.main);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh(false));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener(
+      "change", () => this.refresh(false)
+    );
   }
 
   key(event) {
-    const [x, y] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [0, 0];
+    const [x, y] = {
+      ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]
+    }[event.key] ?? [0, 0];
     if (!x && !y) return;
     event.preventDefault();
     if (this.state.look !== "picture") this.rotate(0.08 * x, 0.06 * y);
@@ -203,7 +266,9 @@ class Viewer {
       const far = event.shiftKey ? 0.1 : 0.01;
       for (const [axis, by] of [[this.state.across, x], [this.state.up, y]]) {
         const { low, high } = this.axes[axis];
-        this.point[axis] = Math.max(low, Math.min(high, this.point[axis] + by * far * (high - low)));
+        this.point[axis] = Math.max(
+          low, Math.min(high, this.point[axis] + by * far * (high - low))
+        );
       }
       this.refresh(false);
     }
@@ -227,7 +292,7 @@ class Viewer {
     this.refresh(false);
   }
 
-  // --- what changes -------------------------------------------------------------------------------------------------
+  // --- what changes ------------------------------------------------------------------------------
 
   set(change) {
     Object.assign(this.state, change);
@@ -277,7 +342,7 @@ class Viewer {
     });
   }
 
-  // --- pictures -----------------------------------------------------------------------------------------------------
+  // --- pictures ----------------------------------------------------------------------------------
 
   range() {
     const { scale, low, high, colours } = this.state;
@@ -291,7 +356,9 @@ class Viewer {
       }
     }
     if (!(least <= most)) [least, most] = this.output.range;
-    if (colours === this.diverging && scale !== "hand") [least, most] = [-Math.max(-least, most), Math.max(-least, most)];
+    if (colours === this.diverging && scale !== "hand") [least, most] = [
+      -Math.max(-least, most), Math.max(-least, most)
+    ];
     return most > least ? { low: least, high: most } : { low: least - 0.5, high: least + 0.5 };
   }
 
@@ -305,21 +372,35 @@ class Viewer {
     const [horizontal, vertical] = [this.axes[across], this.axes[up]];
     if (look === "picture") {
       if (this.stale) paint(this.image, this.values, shades, range.low, range.high);
-      this.box = drawPicture(this.main, this.image, horizontal, vertical, { x: point[across], y: point[up] });
+      this.box = drawPicture(
+        this.main, this.image, horizontal, vertical, { x: point[across], y: point[up] }
+      );
     } else if (look === "surface" || this.third === undefined) {
       drawSurface(this.main, this.values, shades, range, horizontal, vertical, this.state);
     } else if (look === "solid") {
       if (this.stale) this.resolid();
       const colours = this.solidLevels.map((level) => shades[shade(level, range.low, range.high)]);
-      drawSolids(this.main, this.solids, colours, this.solidAxes.map((axis) => this.axes[axis]), this.state);
+      drawSolids(
+        this.main, this.solids, colours, this.solidAxes.map((axis) => this.axes[axis]), this.state
+      );
     } else {
       if (this.stale) this.restack(range, shades);
-      drawStack(this.main, this.stack, this.levels, horizontal, vertical, this.axes[this.third], this.state);
+      drawStack(
+        this.main, this.stack, this.levels, horizontal, vertical, this.axes[this.third], this.state
+      );
     }
     drawScale(this.bar, shades, range.low, range.high);
     this.main.classList.toggle("turns", look !== "picture");
     [[across, horizontal], [up, vertical]].forEach(([axis, named], i) => {
-      drawLine(this.lines[i], factors.coordinates(axis), factors.line(output, axis, point), named, range, output.name, point[axis]);
+      drawLine(
+        this.lines[i],
+        factors.coordinates(axis),
+        factors.line(output, axis, point),
+        named,
+        range,
+        output.name,
+        point[axis]
+      );
       this.lines[i].setAttribute("aria-label", `${output.name} along ${named.name}`);
     });
     this.say(horizontal, vertical);
@@ -330,8 +411,11 @@ class Viewer {
   resolid() {
     this.solidAxes = [this.state.across, this.state.up, this.third];
     const moved = this.point.filter((_, axis) => !this.solidAxes.includes(axis));
-    const key = JSON.stringify([this.state.output, this.solidAxes, moved]); // the level moves more often than these
-    if (this.volume?.key !== key) this.volume = { key, values: this.factors.volume(this.output, this.solidAxes, this.point, SOLID) };
+    // the level moves more often than these
+    const key = JSON.stringify([this.state.output, this.solidAxes, moved]);
+    if (this.volume?.key !== key) this.volume = {
+      key, values: this.factors.volume(this.output, this.solidAxes, this.point, SOLID)
+    };
     if (this.state.level === null) this.resetLevel();
     this.solids = this.solidLevels.map((level) => surfaceOf(this.volume.values, SOLID, level));
   }
@@ -345,21 +429,32 @@ class Viewer {
     const values = new Float32Array(GRID * GRID);
     this.stack.forEach((canvas, i) => {
       moved[axis] = this.levels[i];
-      paint(canvas, this.factors.slice(this.output, across, up, moved, values), shades, range.low, range.high);
+      paint(
+        canvas,
+        this.factors.slice(this.output, across, up, moved, values),
+        shades,
+        range.low,
+        range.high
+      );
     });
   }
 
   say(horizontal, vertical) {
     const value = this.factors.value(this.output, this.point);
     const where = this.axes.map(({ name }, i) => `${name} = ${written(this.point[i])}`).join(", ");
-    const found = Number.isNaN(value) ? "is outside the domain" : `= ${value.toPrecision(7).replace("-", "−")}`;
+    const found = Number.isNaN(value)
+      ? "is outside the domain"
+      : `= ${value.toPrecision(7).replace("-", "−")}`;
     this.readout.textContent = `${this.output.name} ${found} at ${where}`;
     this.moving.forEach(({ shown }, axis) => (shown.textContent = written(this.point[axis])));
     this.level.row.hidden = this.state.look !== "solid";
     let over = `over ${horizontal.name} and ${vertical.name}`;
     if (this.state.look === "solid") {
-      this.level.shown.textContent = (this.signed ? "± " : "") + written(Number(this.state.level.toPrecision(3)));
-      over = `where it is ${this.level.shown.textContent}, in ${this.solidAxes.map((axis) => this.axes[axis].name).join(", ")}`;
+      this.level.shown.textContent = (this.signed ? "± " : "") + written(
+        Number(this.state.level.toPrecision(3))
+      );
+      const names = this.solidAxes.map((axis) => this.axes[axis].name).join(", ");
+      over = `where it is ${this.level.shown.textContent}, in ${names}`;
     }
     const help = this.state.look === "picture" ? "arrow keys move the cross" : "arrow keys turn it";
     this.main.setAttribute("aria-label", `${this.output.name} ${over}; ${help}`);
@@ -367,4 +462,6 @@ class Viewer {
 }
 
 const place = document.getElementById("viewer");
-if (place) window.separaxViewer = new Viewer(place, JSON.parse(document.getElementById("viewer-data").textContent));
+if (place) window.separaxViewer = new Viewer(
+  place, JSON.parse(document.getElementById("viewer-data").textContent)
+);

@@ -1,5 +1,6 @@
 "use strict";
-// Drawing on canvases: colours, pictures in frames, lines, surfaces and stacks. Nothing here knows where values come from.
+// Drawing on canvases: colours, pictures in frames, lines, surfaces and stacks. Nothing here knows
+// where values come from.
 
 const SHADES = 512;
 const CELLS = 64; // of a surface along each axis
@@ -10,21 +11,28 @@ function palette(stops) {
   return Uint32Array.from({ length: SHADES }, (_, i) => {
     const place = (i / (SHADES - 1)) * (stops.length - 1);
     const at = Math.min(Math.floor(place), stops.length - 2);
-    const [r, g, b] = [0, 1, 2].map((c) => Math.round(channels[at][c] + (place - at) * (channels[at + 1][c] - channels[at][c])));
+    const [r, g, b] = [0, 1, 2].map(
+      (c) => Math.round(channels[at][c] + (place - at) * (channels[at + 1][c] - channels[at][c]))
+    );
     return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
   });
 }
 
 function css(pixel, light = 1) {
-  const [r, g, b] = [0, 8, 16].map((shift) => Math.round(Math.min(255, ((pixel >> shift) & 255) * light)));
+  const [r, g, b] = [0, 8, 16].map(
+    (shift) => Math.round(Math.min(255, ((pixel >> shift) & 255) * light))
+  );
   return `rgb(${r},${g},${b})`;
 }
 
 function shade(value, low, high) {
-  return Math.max(0, Math.min(SHADES - 1, Math.round(((value - low) / (high - low)) * (SHADES - 1))));
+  return Math.max(
+    0, Math.min(SHADES - 1, Math.round(((value - low) / (high - low)) * (SHADES - 1)))
+  );
 }
 
-// Values GRID × GRID as an image on a small canvas, the first axis to the right, the second upwards.
+// Values GRID × GRID as an image on a small canvas, the first axis to the right, the second
+// upwards.
 function paint(canvas, values, colours, low, high) {
   const context = canvas.getContext("2d", { willReadFrequently: true });
   canvas.image ??= context.createImageData(GRID, GRID);
@@ -35,7 +43,9 @@ function paint(canvas, values, colours, low, high) {
     for (let i = 0; i < GRID; i += 1) {
       const value = values[i * GRID + j];
       const at = (value - low) * scale + 0.5;
-      pixels[row + i] = Number.isNaN(value) ? 0 : colours[at < 0 ? 0 : at >= SHADES ? SHADES - 1 : at | 0];
+      pixels[row + i] = Number.isNaN(value)
+        ? 0
+        : colours[at < 0 ? 0 : at >= SHADES ? SHADES - 1 : at | 0];
     }
   }
   context.putImageData(canvas.image, 0, 0);
@@ -63,7 +73,15 @@ function cleared(canvas) {
   const style = getComputedStyle(canvas);
   const colour = (name) => style.getPropertyValue(name).trim();
   context.font = "12px system-ui, sans-serif";
-  return { context, width, height, ink: colour("--ink"), faint: colour("--faint"), line: colour("--line"), mark: colour("--s0") };
+  return {
+    context,
+    width,
+    height,
+    ink: colour("--ink"),
+    faint: colour("--faint"),
+    line: colour("--line"),
+    mark: colour("--s0")
+  };
 }
 
 // Round numbers between two.
@@ -72,14 +90,18 @@ function roundNumbers(low, high, most) {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => (high - low) / s <= most + 1e-9);
   const out = [];
-  for (let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i += 1) out.push(i * step);
+  for (
+    let i = Math.ceil(low / step - 1e-9); i <= Math.floor(high / step + 1e-9); i += 1
+  ) out.push(i * step);
   return out;
 }
 
 function written(value) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  const text = size >= 1e-3 && size < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(1).replace("e+", "e");
+  const text = size >= 1e-3 && size < 1e5
+    ? String(Number(value.toPrecision(4)))
+    : value.toExponential(1).replace("e+", "e");
   return text.replace(/^-/, "−");
 }
 
@@ -95,14 +117,26 @@ function frame({ context, ink, faint, line }, box, across, up, grid) {
   context.textAlign = "right";
   for (const y of roundNumbers(up.low, up.high, Math.max(2, Math.floor(box.height / 45)))) {
     context.strokeStyle = grid ? line : faint;
-    stroke(context, grid ? box.left : box.left - 4, to.y(y), grid ? box.left + box.width : box.left, to.y(y));
+    stroke(
+      context,
+      grid ? box.left : box.left - 4,
+      to.y(y),
+      grid ? box.left + box.width : box.left,
+      to.y(y)
+    );
     context.fillText(written(y), box.left - 7, to.y(y));
   }
   context.textAlign = "center";
   context.textBaseline = "top";
   for (const x of roundNumbers(across.low, across.high, Math.max(2, Math.floor(box.width / 70)))) {
     context.strokeStyle = grid ? line : faint;
-    stroke(context, to.x(x), grid ? box.top : box.top + box.height, to.x(x), box.top + box.height + (grid ? 0 : 4));
+    stroke(
+      context,
+      to.x(x),
+      grid ? box.top : box.top + box.height,
+      to.x(x),
+      box.top + box.height + (grid ? 0 : 4)
+    );
     context.fillText(written(x), to.x(x), box.top + box.height + 6);
   }
   context.strokeStyle = faint;
@@ -174,7 +208,7 @@ function drawLine(canvas, coordinates, values, across, range, name, cross) {
   context.stroke();
 }
 
-// --- three dimensions: parallel projection, far things first ------------------------------------------------------------
+// --- three dimensions: parallel projection, far things first -------------------------------------
 
 function projection(paper, turn, tilt, part = 0.34) {
   const size = part * Math.min(paper.width, paper.height);
@@ -211,7 +245,9 @@ function drawSurface(canvas, values, colours, range, across, up, view) {
   const paper = cleared(canvas);
   const { context } = paper;
   const to = projection(paper, view.turn, view.tilt);
-  const height = (value) => 1.2 * ((Math.max(range.low, Math.min(range.high, value)) - range.low) / (range.high - range.low)) - 0.6;
+  const height = (value) => 1.2 * (
+    (Math.max(range.low, Math.min(range.high, value)) - range.low) / (range.high - range.low)
+  ) - 0.6;
   context.strokeStyle = paper.line;
   context.lineWidth = 1;
   polygon(context, [to(-1, -1, -0.6), to(1, -1, -0.6), to(1, 1, -0.6), to(-1, 1, -0.6)]);
@@ -228,10 +264,13 @@ function drawSurface(canvas, values, colours, range, across, up, view) {
       corners[n] = to(place(i), place(j), height(heights[n]));
     }
   }
-  const order = (along) => Array.from({ length: CELLS }, (_, i) => (along > 0 ? CELLS - 1 - i : i)); // the far end first
+  // the far end first
+  const order = (along) => Array.from({ length: CELLS }, (_, i) => (along > 0 ? CELLS - 1 - i : i));
   for (const i of order(Math.sin(view.turn))) {
     for (const j of order(Math.cos(view.turn))) {
-      const n = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]].map(([a, b]) => a * (CELLS + 1) + b);
+      const n = [
+        [i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]
+      ].map(([a, b]) => a * (CELLS + 1) + b);
       const mean = (heights[n[0]] + heights[n[1]] + heights[n[2]] + heights[n[3]]) / 4;
       if (Number.isNaN(mean)) continue;
       const slope = (height(heights[n[0]]) - height(heights[n[2]])) * CELLS * 0.12;
@@ -247,12 +286,14 @@ function drawSurface(canvas, values, colours, range, across, up, view) {
   }
 }
 
-// Slices of a third axis above each other. A parallel projection of a flat picture is an affine map, which canvases have.
+// Slices of a third axis above each other. A parallel projection of a flat picture is an affine
+// map, which canvases have.
 function drawStack(canvas, images, levels, across, up, third, view) {
   const paper = cleared(canvas);
   const { context } = paper;
   const ratio = window.devicePixelRatio || 1;
-  const to = projection(paper, view.turn, view.tilt, 0.27); // smaller: it is taller than it is wide, and has words beside it
+  // smaller: it is taller than it is wide, and has words beside it
+  const to = projection(paper, view.turn, view.tilt, 0.27);
   const order = images.map((_, i) => i);
   if (view.tilt < 0) order.reverse();
   labels(paper, to, across, up, -1, view.turn);
@@ -275,8 +316,12 @@ function drawStack(canvas, images, levels, across, up, third, view) {
     context.fillStyle = paper.ink;
     context.textAlign = "left";
     context.textBaseline = "middle";
-    const edge = [to(1, -1, z), to(1, 1, z), to(-1, 1, z), to(-1, -1, z)].reduce((a, b) => (b[0] > a[0] ? b : a));
-    context.fillText(`${third.name} = ${written(Number(levels[i].toPrecision(3)))}`, edge[0] + 6, edge[1]);
+    const edge = [
+      to(1, -1, z), to(1, 1, z), to(-1, 1, z), to(-1, -1, z)
+    ].reduce((a, b) => (b[0] > a[0] ? b : a));
+    context.fillText(
+      `${third.name} = ${written(Number(levels[i].toPrecision(3)))}`, edge[0] + 6, edge[1]
+    );
   }
 }
 
@@ -284,7 +329,9 @@ function drawScale(canvas, colours, low, high) {
   const paper = cleared(canvas);
   const { context, width } = paper;
   const stops = context.createLinearGradient(56, 0, width - 8, 0);
-  for (let i = 0; i <= 32; i += 1) stops.addColorStop(i / 32, css(colours[Math.round((i / 32) * (SHADES - 1))]));
+  for (let i = 0; i <= 32; i += 1) stops.addColorStop(
+    i / 32, css(colours[Math.round((i / 32) * (SHADES - 1))])
+  );
   context.fillStyle = stops;
   context.fillRect(56, 2, width - 64, 12);
   context.strokeStyle = paper.faint;

@@ -1,5 +1,6 @@
 "use strict";
-// A field from its factors, which are Chebyshev series along their axes: Σ_j Π f_j(axis), or Σ_abc core_abc f_a g_b h_c; sums of
+// A field from its factors, which are Chebyshev series along their axes: Σ_j Π f_j(axis), or Σ_abc
+// core_abc f_a g_b h_c; sums of
 // derivatives of such fields; and what is a formula of those. Nothing here knows about the page.
 
 const GRID = 256; // points of a picture along each shown axis
@@ -17,19 +18,28 @@ class Factors {
     const numbers = decoded(data.numbers, Float32Array);
     this.cores = new Map(
       data.cores.map(([component, offset, ...sizes]) => [
-        component, { sizes, values: Float64Array.from(numbers.subarray(offset, offset + sizes.reduce((a, b) => a * b))) },
+        component, {
+          sizes,
+          values: Float64Array.from(
+            numbers.subarray(offset, offset + sizes.reduce((a, b) => a * b))
+          )
+        },
       ]),
     );
     const arrays = new Map(); // windows may share what does not depend on time
     const array = (offset, length, columns) => {
-      if (!arrays.has(offset)) arrays.set(offset, { id: offset, columns, series: numbers.subarray(offset, offset + length * columns) });
+      if (!arrays.has(offset)) arrays.set(
+        offset, { id: offset, columns, series: numbers.subarray(offset, offset + length * columns) }
+      );
       return arrays.get(offset);
     };
     this.windows = data.windows.map((window) => ({
       low: window.low,
       high: window.high,
       arrays: new Map(
-        window.arrays.map(([component, axis, order, ...place]) => [`${component},${axis},${order}`, array(...place)]),
+        window.arrays.map(
+          ([component, axis, order, ...place]) => [`${component},${axis},${order}`, array(...place)]
+        ),
       ),
     }));
     this.tables = new Map(); // factors on the grid of a picture, made when they are first needed
@@ -41,7 +51,8 @@ class Factors {
     };
   }
 
-  // The window that an instant belongs to: an edge to the one that it ends. Only a march has several.
+  // The window that an instant belongs to: an edge to the one that it ends. Only a march has
+  // several.
   windowAt(t) {
     const slack = 1e-6 * Math.max(1, Math.abs(t));
     const found = this.windows.findIndex((window) => t <= window.high + slack);
@@ -91,13 +102,16 @@ class Factors {
     const { id } = this.array(window, term, axis);
     if (!this.tables.has(id)) {
       const rows = Array.from(this.coordinates(axis), (c) =>
-        (axis !== this.time || this.windowAt(c) === window ? this.at(window, term, axis, c) : null));
+        (
+          axis !== this.time || this.windowAt(c) === window ? this.at(window, term, axis, c) : null
+        ));
       this.tables.set(id, rows);
     }
     return this.tables.get(id);
   }
 
-  // A term with no axis held yet. Of a plain sum: a number for each product, however many axes are left. Of a core: the core of the axes
+  // A term with no axis held yet. Of a plain sum: a number for each product, however many axes are
+  // left. Of a core: the core of the axes
   // that are left.
   whole(window, term) {
     const { sizes, values } = this.cores.get(term[0]) ?? {};
@@ -125,14 +139,17 @@ class Factors {
     return { axes: axes.filter((other) => other !== axis), sizes: left, values: sums };
   }
 
-  // What is left of a term where some axes are held, times its coefficient. At the same point it is made once, also for windows that have
+  // What is left of a term where some axes are held, times its coefficient. At the same point it is
+  // made once, also for windows that have
   // all it is made of in common.
   kernel(window, term, point, held) {
     const key = `${term} ${held.map((axis) => this.array(window, term, axis).id)}`;
     if (this.kernels.at !== `${point}`) this.kernels = Object.assign(new Map(), { at: `${point}` });
     if (!this.kernels.has(key)) {
       let found = this.whole(window, term);
-      for (const axis of held) found = this.narrowed(found, axis, this.at(window, term, axis, point[axis]));
+      for (const axis of held) found = this.narrowed(
+        found, axis, this.at(window, term, axis, point[axis])
+      );
       this.kernels.set(key, { ...found, values: found.values.map((value) => value * term[2]) });
     }
     return this.kernels.get(key);
@@ -142,12 +159,17 @@ class Factors {
   value(output, point) {
     if (!this.inside(point)) return NaN;
     if (output.steps) {
-      const inputs = output.inputs.map((input) => (input.terms ? this.value(input, point) : point[input.axis]));
+      const inputs = output.inputs.map(
+        (input) => (input.terms ? this.value(input, point) : point[input.axis])
+      );
       return combine(output, inputs, new Float64Array(1))[0];
     }
     const all = this.axes.map((_, axis) => axis);
     const window = this.windowOf(point);
-    return output.terms.reduce((sum, term) => this.kernel(window, term, point, all).values.reduce((a, b) => a + b, sum), output.constant);
+    return output.terms.reduce(
+      (sum, term) => this.kernel(window, term, point, all).values.reduce((a, b) => a + b, sum),
+      output.constant
+    );
   }
 
   // The values along one axis through a point.
@@ -157,7 +179,13 @@ class Factors {
     const along = this.coordinates(axis);
     if (output.steps) {
       const coordinate = (i) => (i === axis ? along : point[i]);
-      combine(output, output.inputs.map((input) => (input.terms ? this.line(input, axis, point) : coordinate(input.axis))), out);
+      combine(
+        output,
+        output.inputs.map(
+          (input) => (input.terms ? this.line(input, axis, point) : coordinate(input.axis))
+        ),
+        out
+      );
       return out.map((value, i) => {
         moved[axis] = along[i];
         return this.inside(moved) ? value : NaN;
@@ -166,11 +194,15 @@ class Factors {
     const others = this.axes.map((_, i) => i).filter((i) => i !== axis);
     const needed = axis === this.time ? this.windows.map((_, i) => i) : [this.windowOf(point)];
     for (const window of needed) {
-      const terms = output.terms.map((term) => [this.kernel(window, term, point, others).values, this.grid(window, term, axis)]);
+      const terms = output.terms.map(
+        (term) => [this.kernel(window, term, point, others).values, this.grid(window, term, axis)]
+      );
       for (let i = 0; i < GRID; i += 1) {
         if (axis === this.time && this.windowAt(along[i]) !== window) continue;
         let sum = output.constant;
-        for (const [values, rows] of terms) for (let j = 0; j < values.length; j += 1) sum += values[j] * rows[i][j];
+        for (const [values, rows] of terms) for (
+          let j = 0; j < values.length; j += 1
+        ) sum += values[j] * rows[i][j];
         moved[axis] = along[i];
         out[i] = this.inside(moved) ? sum : NaN;
       }
@@ -178,16 +210,23 @@ class Factors {
     return out;
   }
 
-  // All values over two axes, GRID × GRID: out[i * GRID + j] is at the i-th coordinate of `across`, the j-th of `up`.
+  // All values over two axes, GRID × GRID: out[i * GRID + j] is at the i-th coordinate of `across`,
+  // the j-th of `up`.
   slice(output, across, up, point, out) {
     if (output.steps) {
       const coordinate = (axis) => {
         if (axis !== across && axis !== up) return point[axis];
         const along = this.coordinates(axis);
-        return Float64Array.from({ length: out.length }, (_, n) => along[axis === across ? Math.floor(n / GRID) : n % GRID]);
+        return Float64Array.from(
+          { length: out.length }, (_, n) => along[axis === across ? Math.floor(n / GRID) : n % GRID]
+        );
       };
       const values = (input) => this.slice(input, across, up, point, new Float32Array(out.length));
-      combine(output, output.inputs.map((input) => (input.terms ? values(input) : coordinate(input.axis))), out);
+      combine(
+        output,
+        output.inputs.map((input) => (input.terms ? values(input) : coordinate(input.axis))),
+        out
+      );
       this.hide(across, up, point, out);
       return out;
     }
@@ -210,7 +249,8 @@ class Factors {
     return out;
   }
 
-  // All values over three axes, n × n × n, the last of them the fastest. A few dozen points along each: no tiles are needed.
+  // All values over three axes, n × n × n, the last of them the fastest. A few dozen points along
+  // each: no tiles are needed.
   volume(output, axes, point, n) {
     const places = axes.map((axis) => {
       const { low, high } = this.axes[axis];
@@ -221,10 +261,16 @@ class Factors {
     if (output.steps) {
       const coordinate = (axis) => {
         const at = axes.indexOf(axis);
-        return at < 0 ? point[axis] : Float64Array.from(out, (_, i) => places[at][Math.floor(i / strides[at]) % n]);
+        return at < 0
+          ? point[axis]
+          : Float64Array.from(out, (_, i) => places[at][Math.floor(i / strides[at]) % n]);
       };
       const values = (input) => this.volume(input, axes, point, n);
-      combine(output, output.inputs.map((input) => (input.terms ? values(input) : coordinate(input.axis))), out);
+      combine(
+        output,
+        output.inputs.map((input) => (input.terms ? values(input) : coordinate(input.axis))),
+        out
+      );
     } else this.fill(output, axes, places, strides, point, out);
     if (this.mask) {
       const moved = [...point];
@@ -237,19 +283,24 @@ class Factors {
   }
 
   fill(output, axes, places, strides, point, out) {
-    const [a, b, c] = [0, 1, 2].sort((i, j) => (axes[j] === this.time) - (axes[i] === this.time)); // windows change along the first
+    // windows change along the first
+    const [a, b, c] = [0, 1, 2].sort((i, j) => (axes[j] === this.time) - (axes[i] === this.time));
     const held = this.axes.map((_, i) => i).filter((i) => !axes.includes(i));
     out.fill(output.constant);
     for (const term of output.terms) {
       const tables = new Map(); // by array: windows may share it
       const rows = (window, at) => {
         const { id } = this.array(window, term, axes[at]);
-        if (!tables.has(id)) tables.set(id, Array.from(places[at], (x) => this.at(window, term, axes[at], x)));
+        if (!tables.has(id)) tables.set(
+          id, Array.from(places[at], (x) => this.at(window, term, axes[at], x))
+        );
         return tables.get(id);
       };
       places[a].forEach((x, i) => {
         const window = axes[a] === this.time ? this.windowAt(x) : this.windowOf(point);
-        const first = this.narrowed(this.kernel(window, term, point, held), axes[a], rows(window, a)[i]);
+        const first = this.narrowed(
+          this.kernel(window, term, point, held), axes[a], rows(window, a)[i]
+        );
         rows(window, b).forEach((factors, j) => {
           const { values } = this.narrowed(first, axes[b], factors);
           rows(window, c).forEach((last, k) => {
@@ -262,12 +313,15 @@ class Factors {
     }
   }
 
-  // The two sides of a picture, in groups of four rows, as `multiply` reads them: on the right the factors of all terms along one axis,
+  // The two sides of a picture, in groups of four rows, as `multiply` reads them: on the right the
+  // factors of all terms along one axis,
   // which are kept; on the left what they are multiplied by, along the other.
   right(window, output, axis) {
     const key = `right ${output.terms.map((term) => this.array(window, term, axis).id)}`;
     if (!this.tables.has(key)) {
-      const columns = output.terms.reduce((sum, term) => sum + this.array(window, term, axis).columns, 0);
+      const columns = output.terms.reduce(
+        (sum, term) => sum + this.array(window, term, axis).columns, 0
+      );
       const tiles = new Float64Array(GRID * columns);
       let first = 0;
       for (const term of output.terms) {
@@ -331,8 +385,10 @@ function tiled(out, row, i, columns, first) {
   for (let j = 0; j < row.length; j += 1) out[to + 4 * j] = row[j];
 }
 
-// out = left · rightᵀ + constant. Four rows by four at a time: sixteen sums live in registers, so that eight numbers read
-// serve sixteen products. This is what makes a picture of rank 128 take a few milliseconds without a GPU.
+// out = left · rightᵀ + constant. Four rows by four at a time: sixteen sums live in registers, so
+// that eight numbers read
+// serve sixteen products. This is what makes a picture of rank 128 take a few milliseconds without
+// a GPU.
 function multiply(left, right, rows, columns, constant, out) {
   const block = 4 * columns;
   for (let i = 0; i < rows; i += 4) {
@@ -353,13 +409,33 @@ function multiply(left, right, rows, columns, constant, out) {
       }
       let at = i * GRID + j;
       out[at] = s00; out[at + 1] = s01; out[at + 2] = s02; out[at + 3] = s03;
-      if (i + 1 < rows) { at += GRID; out[at] = s10; out[at + 1] = s11; out[at + 2] = s12; out[at + 3] = s13; }
-      if (i + 2 < rows) { at += GRID; out[at] = s20; out[at + 1] = s21; out[at + 2] = s22; out[at + 3] = s23; }
-      if (i + 3 < rows) { at += GRID; out[at] = s30; out[at + 1] = s31; out[at + 2] = s32; out[at + 3] = s33; }
+      if (i + 1 < rows) {
+        at += GRID;
+        out[at] = s10;
+        out[at + 1] = s11;
+        out[at + 2] = s12;
+        out[at + 3] = s13;
+      }
+      if (i + 2 < rows) {
+        at += GRID;
+        out[at] = s20;
+        out[at + 1] = s21;
+        out[at + 2] = s22;
+        out[at + 3] = s23;
+      }
+      if (i + 3 < rows) {
+        at += GRID;
+        out[at] = s30;
+        out[at + 1] = s31;
+        out[at + 2] = s32;
+        out[at + 3] = s33;
+      }
     }
   }
 }
 
 function transpose(from, out) {
-  for (let i = 0; i < GRID; i += 1) for (let j = 0; j < GRID; j += 1) out[j * GRID + i] = from[i * GRID + j];
+  for (
+    let i = 0; i < GRID; i += 1
+  ) for (let j = 0; j < GRID; j += 1) out[j * GRID + i] = from[i * GRID + j];
 }
