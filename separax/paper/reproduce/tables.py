@@ -22,9 +22,9 @@ T = TypeVar("T")
 MISSING = "–"
 CAVEAT = (
     "Ratio: ours over published, below 1 is better. ±: 70 % confidence interval of the mean over"
-    f" seeds. ≈: from the published minutes of a run. Published times and memory are of one {DEVICE},"
-    " memory with all that the framework holds; ours are of the device named, memory of a step"
-    " beyond the parameters."
+    " seeds. ≈: from the published minutes of a run. Published times and memory are of one"
+    f" {DEVICE}, memory with all that the framework holds; ours are of the device named, memory of a"
+    " step beyond the parameters."
 )
 
 
