@@ -209,7 +209,11 @@ class Causal(AbstractWeighting):
         return min(SLICES, points) if self.slices is None else self.slices
 
     def init(self, names: Sequence[str]) -> Int[Array, ""]:
-        """The number of the first tolerance."""
+        """The state before the first step: the number of the first tolerance.
+
+        Arguments:
+            names: of the terms of the loss.
+        """
         return jnp.zeros((), jnp.int32)
 
     def weigh(

@@ -68,7 +68,13 @@ class Solution(AbstractRun, AbstractExport):
 
     @classmethod
     def joined(cls, problem: Problem, windows: Sequence[Solution], outcome: Outcome) -> Solution:
-        """One solution from those of windows of time that follow each other."""
+        """One solution from those of windows of time that follow each other.
+
+        Arguments:
+            problem: on the whole interval.
+            windows: the solutions, in order.
+            outcome: what the run was.
+        """
         edges = [windows[0].edges[0], *(window.edges[-1] for window in windows)]
         if edges[-1] != problem.box[TIME][1]:
             problem = problem.during(edges[0], edges[-1])
@@ -95,12 +101,20 @@ class Solution(AbstractRun, AbstractExport):
         return found
 
     def with_outcome(self, **changes: Any) -> Solution:
-        """The same function, of whose run something else is said."""
+        """The same function, of whose run something else is said.
+
+        Arguments:
+            changes: by the name of what is said, as in `solution.outcome`.
+        """
         changed = dataclasses.replace(self.outcome, **changes)
         return Solution(self.problem, self.pieces, changed, self.edges, self.operator)
 
     def with_record(self, record: Mapping[str, Any]) -> Solution:
-        """The same function, with the record of its run."""
+        """The same function, with the record of its run.
+
+        Arguments:
+            record: numbers and words by name.
+        """
         return self.with_outcome(record=dict(record))
 
     # --- its parts -------------------------------------------------------------------------------
@@ -213,10 +227,14 @@ class Solution(AbstractRun, AbstractExport):
     def lattice(
         self, arguments: Sequence[Any], coordinates: Mapping[str, Any]
     ) -> tuple[Lattice, tuple[int, ...]]:
-        """A lattice from coordinates in order or by name. Refuses what is outside the box.
+        """A lattice from coordinates. Refuses what is outside the box.
 
-        Returns: the lattice, and the places of the axes given as numbers, which a result does not
-            keep.
+        Arguments:
+            arguments: coordinates in the order of the axes.
+            coordinates: by the name of the axis.
+
+        Returns:
+            The lattice, and the places of the axes given as numbers, which a result does not keep.
         """
         lattice, dropped = lattice_from(self.problem.box, arguments, coordinates)
         self._check_inside(lattice)
@@ -253,7 +271,11 @@ class Solution(AbstractRun, AbstractExport):
         return self.of_operator(Applied.of(self.problem, operator))
 
     def of_operator(self, operator: AbstractOperator) -> Solution:
-        """Another operator of the same models."""
+        """Another operator of the same models.
+
+        Arguments:
+            operator: what is evaluated of the fields.
+        """
         made = operator.traced(self.problem)
         return Solution(self.problem, self.pieces, self._outcome, self.edges, made)
 
@@ -326,7 +348,8 @@ class Solution(AbstractRun, AbstractExport):
     def rmse(self, reference: Any = None, field: str | None = None, **coordinates: Any) -> Any:
         """The root of the mean squared difference from the reference.
 
-        Arguments: as of `relative_l2`.
+        Arguments:
+            reference, field, coordinates: as of `relative_l2`.
 
         Returns: a number.
         """
@@ -341,7 +364,8 @@ class Solution(AbstractRun, AbstractExport):
     ) -> Errors:
         """`relative_l2` and `rmse`, from one evaluation.
 
-        Arguments: as of `relative_l2`, and:
+        Arguments:
+            reference, field, coordinates: as of `relative_l2`.
             known: values of the problem's reference that were computed already.
         """
         check_not_applied(self.operator, "relative_l2", "compare the values with jnp")
@@ -392,7 +416,11 @@ class Ensemble(Sequence):
         self.solutions, self.record = tuple(solutions), dict(record or {})
 
     def with_record(self, record: Mapping[str, Any]) -> Ensemble:
-        """The same solutions, with the record of their run."""
+        """The same solutions, with the record of their run.
+
+        Arguments:
+            record: numbers and words by name.
+        """
         return Ensemble(self.solutions, record)
 
     def __len__(self) -> int:
@@ -405,22 +433,38 @@ class Ensemble(Sequence):
         return iter(self.solutions)
 
     def errors(self, *arguments: Any, **options: Any) -> list[Errors]:
-        """Those of each; what is known of the problem is computed once for all."""
+        """The errors of each; what is known of the problem is computed once for all.
+
+        Arguments:
+            arguments, options: as of `Solution.errors`.
+        """
         own = not arguments and set(options) <= {"field"}
         first = self.solutions[0]
         known = known_values(first) if own and first.problem.reference is not None else None
         return [s.errors(*arguments, known=known, **options) for s in self.solutions]
 
     def relative_l2(self, *arguments: Any, **options: Any) -> np.ndarray:
-        """The error of each. Arguments as of a solution."""
+        """The relative L2 error of each.
+
+        Arguments:
+            arguments, options: as of `Solution.relative_l2`.
+        """
         return np.array([e.relative_l2 for e in self.errors(*arguments, **options)])
 
     def rmse(self, *arguments: Any, **options: Any) -> np.ndarray:
-        """The root mean square error of each. Arguments as of a solution."""
+        """The root mean square error of each.
+
+        Arguments:
+            arguments, options: as of `Solution.rmse`.
+        """
         return np.array([e.rmse for e in self.errors(*arguments, **options)])
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Keeps all of them in one folder, as `Solution.save`."""
+        """Keeps all of them in one folder, as `Solution.save`.
+
+        Arguments:
+            folder: to be made, or without a run.
+        """
         from ..runs import save
 
         return save(self, folder)

@@ -443,7 +443,9 @@ def test_a_run_with_parts_of_ones_own_is_kept_loaded_and_not_resumed_with_others
     at = {"t": np.array([0.2, 0.9]), "x": np.array([0.3, 0.7])}
     np.testing.assert_array_equal(again(**at), found(**at))
     assert again.recipe.network == network
-    with pytest.raises(sx.InputError, match=r"network.body = own_networks.make, not own_networks.o"):
+    with pytest.raises(
+        sx.InputError, match=r"network.body = own_networks.make, not own_networks.o"
+    ):
         solve(sx.SPINN(rank=2, body=own.other), resume=True)
     with pytest.raises(sx.InputError, match=r"network.body"):
         solve(sx.SPINN(rank=2, activation=own.soft), resume=True)

@@ -94,7 +94,16 @@ class AbstractDamped(AbstractMinimiser):
     def improved(
         self, objective: Objective, params: Parameters, state: Damped
     ) -> tuple[Parameters, Damped]:
-        """A step, where there is still something to be gained."""
+        """A step, where there is still something to be gained.
+
+        Arguments:
+            objective: the loss on fixed points.
+            params: as one vector.
+            state: from the last step.
+
+        Returns:
+            The parameters and the state after it.
+        """
 
     def step(
         self, objective: Objective, params: Parameters, state: Damped
