@@ -140,7 +140,8 @@ class Recipe:
         made = tuple(map(_as_optimiser, given)) if several else (_as_optimiser(given),)
         if not made:
             raise InputError(
-                "optimiser: there is none in the list: write optimiser=[sx.Adam(1e-3)]"
+                "optimiser: there is none in the list: write"
+                " optimiser=[sx.Adam(1e-3), sx.LBFGS(1_000)]"
             )
         object.__setattr__(self, "optimiser", made if several else made[0])
         for one in made:

@@ -457,11 +457,9 @@ def test_without_a_lattice_as_on_it(double):
     model = Model.build(problem, single, jax.random.key(0))
     places = loss.draw(jax.random.key(1), jnp.zeros((), jnp.int32))
     (source,) = loss.sources(model.network, places)
-    expressions = problem.expressions(source, places[0].arrays(), {})
-    assert (
-        loss._factors("residual", expressions["residual"], source, places[0], Inputs({}, {}))
-        is not None
-    )
+    at = AtPlace(problem, places[0], source, Inputs({}, {}))
+    expressions = problem.expressions(source, at.coordinates, {})
+    assert residual_factors(loss, "residual", expressions["residual"], at) is not None
     wide = jax.tree.map(lambda a: a.astype(jnp.float64) if eqx.is_array(a) else a, (model, places))
     np.testing.assert_allclose(
         eqx.filter_jit(loss)(model, places), eqx.filter_jit(exactly)(*wide), rtol=1e-4

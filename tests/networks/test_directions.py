@@ -149,12 +149,13 @@ def test_a_layer_takes_rows_that_are_the_same_everywhere_or_zero(layout):
     )
     given = DirectionalTaylor(layout, rows)
     assert not given.is_full
+    full = given.array
 
     def short(layer):
         return layer(DirectionalTaylor(layout, rows)).array
 
     def long(layer):
-        return layer(DirectionalTaylor(layout, array=given.array)).array
+        return layer(DirectionalTaylor(layout, array=full)).array
 
     all_close(jax.jit(short)(layer), jax.jit(long)(layer))
     weights = np.random.default_rng(2).standard_normal(jax.eval_shape(long, layer).shape)

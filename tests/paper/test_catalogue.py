@@ -277,7 +277,7 @@ def test_paper_recipes_follow_the_paper(name, network):
     assert isinstance(recipe.sampler, sx.Uniform)
     assert recipe.sampler.every == 100
     how = recipe.network
-    assert (how.scaled, how.activation, how.steepness) == (False, "tanh", None)
+    assert (how.scaled, how.settings["activation"], how.steepness) == (False, "tanh", None)
     if network.startswith("spinn"):
         assert recipe.points == points
         assert (how.rank, how.width) == (rank, 64)
