@@ -33,10 +33,10 @@ FIRST = {False: 1e-11, True: 1e-6}
 AIM = {False: 1e-10, True: 1e-8}  # an estimate that is small enough whatever the tolerance
 FINER = 0.1  # of the tolerance of the march before
 SAFE = 0.5  # of what one more march is to reach
-LEAST = 1e-14  # tolerance of a slab
+LEAST, LEAST_USEFUL = 1e-14, 1e-12  # tolerance of a slab
 MARCHES = 5
-MOST_SLABS = (200, 20_000)  # of a finer march besides MORE times those of the last; of the first
-MORE = 10
+MOST_SLABS = {False: 20_000, True: 3_000}  # of the first march
+MORE, FEW = 5, 200  # of a finer one: so many times those of the last, and so many besides
 GAIN = 0.5  # an estimate that one more march did not bring below this part of the last
 ELEMENTS = (8, 11, 13, 9)  # so that the elements of two marches have few edges in common
 MOST_ROWS = 512  # functions in time of a window, before they are compressed
@@ -94,7 +94,7 @@ def solve_in_slabs(
     with np.errstate(all="ignore"):
         for number in range(MARCHES):
             began = time.perf_counter()
-            most = MORE * levels[-1].slabs + MOST_SLABS[0] if levels else MOST_SLABS[1]
+            most = MORE * levels[-1].slabs + FEW if levels else MOST_SLABS[space]
             march = March(evolution, _precision(space, allowed, number, most))
             march.run(_watching(problem, march, number, context))
             if not march.slabs or (best is not None and _gave_up(march, best)):
@@ -279,8 +279,13 @@ def _advice(
         words.append(
             f"the error is estimated to be {estimate:.0e}, not below the tolerance of"
             f" {tolerance:g}: that is by how much solutions with {levels[-1].slabs} and"
-            f" {levels[max(0, len(levels) - 2)].slabs} slabs of time differ. Small differences may"
-            " grow that much on the way: a shorter interval of time would help"
+            f" {levels[max(0, len(levels) - 2)].slabs} slabs of time differ"
+        )
+        words.append(
+            "rounding is the limit: a march that is finer does not come closer; ask for less"
+            if levels[-1].allowed <= LEAST_USEFUL
+            else "small differences may grow that much on the way: a shorter interval of time would"
+            " help"
         )
     return tuple(words)
 

@@ -253,7 +253,7 @@ class March:
     def _adapted(self, slab: OneSlab, modes: Coefficients, fine: np.ndarray) -> Mesh:
         """Elements for the next slab: too long ones are halved, too short ones joined."""
         mesh, allowed = slab.mesh, self.precision.tolerance / math.sqrt(len(fine))
-        if np.any(long := fine > EARLY * allowed):
+        if np.any(long := mesh.can_be_halved & (fine > EARLY * allowed)):
             return mesh.halved(long)
         if not len(lower := mesh.pairs()):
             return mesh

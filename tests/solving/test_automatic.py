@@ -479,6 +479,7 @@ def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
     """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and
     what is found is no solution."""
     monkeypatch.setattr("separax.solving.automatic.use_early_first", lambda problem: False)
+    monkeypatch.setattr("separax.solving.automatic.solve_in_slabs", lambda *arguments: None)
     found = sx.solve(
         sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]),
         progress=False,
