@@ -51,11 +51,15 @@ def _part(argument: str, given: Any, known: Mapping[str, Any], others: str) -> A
     return known[given]
 
 
+def _as_given(value: Any) -> Any:
+    """A setting as a user writes it: our own parts by their words."""
+    value = value.function if isinstance(value, Elementwise) else value
+    return next((word for word, part in WORDS.items() if value == part), value)
+
+
 def _word(value: Any) -> Any:
     """What stands for a value in a description: our own parts by their words, functions by name."""
-    value = value.function if isinstance(value, Elementwise) else value
-    if word := next((word for word, part in WORDS.items() if value == part), None):
-        return word
+    value = _as_given(value)
     if not callable(value) or isinstance(value, eqx.Module):
         return value
     function = value.func if isinstance(value, functools.partial) else value
@@ -102,6 +106,11 @@ class AbstractArchitecture(eqx.Module):
         line = f"{type(self).__name__}({', '.join(said)})"
         apart = ",\n  ".join(said)
         return line if len(line) <= 80 else f"{type(self).__name__}(\n  {apart}\n)"
+
+    def constructor_arguments(self) -> tuple[tuple[()], dict[str, Any]]:
+        """The arguments that make this network, without those that are default."""
+        given = {f: _as_given(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return (), {f.name: value for f, value in given.items() if value != f.default}
 
     @property
     def settings(self) -> dict[str, Any]:

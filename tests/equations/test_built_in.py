@@ -15,11 +15,12 @@ from untrained import untrained
 
 import separax as sx
 from separax.equations.boundary_interpolation import FADED, FUNCTIONS
-from separax.equations.inputs import Inputs
+from separax.equations.inputs import AtPlace, Inputs
 from separax.networks.bases import Line
 from separax.networks.encodings import Axis, Coordinate
 from separax.networks.known_part import KnownPart
 from separax.output.viewer.data import payload
+from separax.residuals.evaluation import residual_factors
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
 from separax.solution.factors import factors

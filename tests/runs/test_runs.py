@@ -17,7 +17,7 @@ import pytest
 import separax as sx
 from separax.runs import files
 from separax.runs.describing import to_data
-from separax.runs.folder import Run, read_settings
+from separax.runs.folder import FORMAT, Run, read_settings
 from separax.runs.keeping import check
 from separax.runs.sampled_shape import sampled_shape, samples
 from separax.runs.states import NAMES, Saver, States
