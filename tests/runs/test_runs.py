@@ -116,7 +116,12 @@ def test_archives_are_numpys_and_every_byte_is_checked(tmp_path):
 def test_every_file_names_its_run(made):
     solution, folder = made
     kept = read_settings(folder)
-    assert (kept["format"], kept["problem"], kept["steps"], kept["seeds"]) == (FORMAT, "heat", 300, [0])
+    assert (kept["format"], kept["problem"], kept["steps"], kept["seeds"]) == (
+        FORMAT,
+        "heat",
+        300,
+        [0],
+    )
     environment = files.read_json(folder / "environment.json")
     assert environment["versions"]["jax"]
     assert environment["precision"] == "float32"

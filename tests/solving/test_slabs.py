@@ -10,6 +10,7 @@ import scipy.integrate
 from numpy.polynomial import legendre
 
 import separax as sx
+from separax.solving.trained import Context
 from separax.solving import elements, evolution, slab_solution, slabs
 
 PI = np.pi
@@ -27,7 +28,9 @@ def solved(problem: sx.Problem, tolerance: float = 1e-4, interrupted: bool = Fal
         asked = interrupted
 
     with jax.enable_x64(True):
-        found = slab_solution.solve_in_slabs(problem, tolerance, lambda **now: None, Interrupt())
+        found = slab_solution.solve_in_slabs(
+            problem, tolerance, Context(None, lambda now: None, Interrupt())
+        )
     assert found is not None
     return found
 
@@ -329,7 +332,7 @@ def test_what_is_interrupted_keeps_the_slabs_that_are_done():
             return next(asked, True)
 
     with jax.enable_x64(True):
-        part = found.solve_in_slabs(problem, 1e-4, lambda **now: None, Interrupt())
+        part = found.solve_in_slabs(problem, 1e-4, Context(None, lambda now: None, Interrupt()))
     assert part is not None
     assert part.interrupted
     assert 0 < part.problem.box["t"][1] < 0.5
