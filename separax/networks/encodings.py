@@ -113,30 +113,24 @@ class Fourier(AbstractBasis):
 
 
 class Chebyshev(AbstractBasis):
-    """Chebyshev polynomials of the axis."""
+    """Chebyshev polynomials of the axis; or as many on each piece of it, joined continuously.
+
+    Arguments:
+        number: of polynomials.
+        breaks: where pieces meet.
+    """
 
     number: int
-
-    @property
-    def size(self) -> int:
-        return self.number
-
-    def taylor(self, x: Positions, lower: float, upper: float, order: int) -> Taylor:
-        unit, slope = _unit(x, lower, upper)
-        return chebyshev(unit, self.number, order) * _powers(slope, order, x.dtype)
-
-
-class ChebyshevPieces(AbstractBasis):
-    """As many polynomials on each piece of the axis, joined continuously."""
-
-    number: int
-    breaks: tuple[float, ...]  # where the pieces meet
+    breaks: tuple[float, ...] = ()
 
     @property
     def size(self) -> int:
         return 1 + (1 + len(self.breaks)) * (self.number - 1)
 
     def taylor(self, x: Positions, lower: float, upper: float, order: int) -> Taylor:
+        if not self.breaks:
+            unit, slope = _unit(x, lower, upper)
+            return chebyshev(unit, self.number, order) * _powers(slope, order, x.dtype)
         one = constant(jnp.ones((len(x), 1), x.dtype), order)
         edges = list(itertools.pairwise((lower, *self.breaks, upper)))
         made = [piece(x, *ends, self.number, order, last=ends == edges[-1]) for ends in edges]

@@ -54,7 +54,8 @@ class Loss:
         recipe.check(problem)
         self.problem, self.recipe = problem, recipe
         derivatives = {orders for needs in self.needs for _, orders in needs}
-        recipe.network.check(problem.box, problem.periodic, len(problem.fields), derivatives)
+        with jax.ensure_compile_time_eval():  # losses on other points are made while one is traced
+            recipe.network.check(problem.box, problem.periodic, len(problem.fields), derivatives)
         self.counts = recipe.counts(problem.box)
         self.sampler = recipe.sampler.on(problem.periodic)
         self.names = problem.names
