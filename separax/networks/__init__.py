@@ -1,18 +1,10 @@
 """Networks: `SPINN`, one small body per axis, and `PINN`, one body of all coordinates."""
 
-from .activations import AbstractActivation, Elementwise, Sin, Tanh
+from .activations import AbstractActivation, Sin, Tanh
 from .architectures import NETWORKS, PINN, SPECTRAL, SPINN, AbstractArchitecture, network_name
 from .bases import Line, slow_to_fast
-from .bodies import MLP, AbstractBody, AbstractLayers, ModifiedMLP
-from .encodings import (
-    SQUARE_ROOT,
-    AbstractEncoding,
-    Axis,
-    Chebyshev,
-    ChebyshevPieces,
-    Coordinate,
-    Fourier,
-)
+from .bodies import MLP, AbstractBody, ModifiedMLP
+from .encodings import SQUARE_ROOT, AbstractEncoding, Chebyshev, Coordinate, Fourier
 from .known_part import Coordinates, KnownPart
 from .network import AbstractNetwork, highest
 from .piecewise import PiecewiseProducts
@@ -21,39 +13,9 @@ from .separable_network import SeparableNetwork, distinct, filled, is_thin
 from .taylor import MAX_ORDER
 
 __all__ = [
-    "MAX_ORDER",
-    "MLP",
-    "NETWORKS",
-    "PINN",
-    "SPECTRAL",
-    "SPINN",
-    "SQUARE_ROOT",
-    "AbstractActivation",
-    "AbstractArchitecture",
-    "AbstractBody",
-    "AbstractEncoding",
-    "AbstractLayers",
-    "AbstractNetwork",
-    "Axis",
-    "Chebyshev",
-    "ChebyshevPieces",
-    "Coordinate",
-    "Coordinates",
-    "Elementwise",
-    "Fourier",
-    "KnownPart",
-    "Line",
-    "ModifiedMLP",
-    "PiecewiseProducts",
-    "PointwiseNetwork",
-    "SeparableNetwork",
-    "Sin",
-    "Tanh",
-    "along",
-    "distinct",
-    "filled",
-    "highest",
-    "is_thin",
-    "network_name",
-    "slow_to_fast",
-]
+    "MAX_ORDER", "MLP", "NETWORKS", "PINN", "SPECTRAL", "SPINN", "SQUARE_ROOT",
+    "AbstractActivation", "AbstractArchitecture", "AbstractBody", "AbstractEncoding",
+    "AbstractNetwork", "Chebyshev", "Coordinate", "Coordinates", "Fourier", "KnownPart", "Line",
+    "ModifiedMLP", "PiecewiseProducts", "PointwiseNetwork", "SeparableNetwork", "Sin", "Tanh", "along", "distinct",
+    "filled", "highest", "is_thin", "network_name", "slow_to_fast",
+]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,26 +16,19 @@ from jaxtyping import PRNGKeyArray
 
 from ..core import InputError, finite, listed, nearest, shown, whole
 from ..domain import Box, places_by_axis
-from ..separable import FORMATS, AbstractFormat, Rank, sum_of_products, train_format, tucker_format
+from ..separable import FORMATS, AbstractFormat, tucker_format
 from . import checks
 from .activations import ACTIVATIONS, Elementwise, as_activation
 from .bodies import BODIES, AbstractBody, ModifiedMLP, OwnBody, build_layers
-from .encodings import AbstractEncoding, Axis, Chebyshev, ChebyshevPieces, Coordinate, Fourier
+from .encodings import AbstractEncoding, Axis, Chebyshev, Coordinate, Fourier
 from .known_part import KnownPart
 from .network import AbstractNetwork
 from .piecewise import PiecewiseProducts
 from .pointwise_network import Orders, PointwiseNetwork
 from .separable_network import SeparableNetwork
 
+Axes = tuple[Axis, ...]
 WORDS = {**BODIES, **ACTIVATIONS, **FORMATS}
-MAKE = "a function of key, inputs and outputs that returns a module"
-FORMAT = "a subclass of sx.AbstractFormat"
-# of ours: whether a rank may be given by axis, and in order
-RANKS = {
-    sum_of_products: (False, False, "one number, rank=32"),
-    tucker_format: (True, False, 'a number or a dict by axis, rank={"x": 20, "y": 20}'),
-    train_format: (False, True, "a number or a list from the first axis on, rank=[8, 12]"),
-}
 
 
 def _part(argument: str, given: Any, known: Mapping[str, Any], others: str) -> Any:
@@ -58,12 +50,15 @@ def _as_given(value: Any) -> Any:
 
 
 def _word(value: Any) -> Any:
-    """What stands for a value in a description: our own parts by their words, functions by name."""
+    """What stands for a value in a description: our own parts by their words, others by name."""
     value = _as_given(value)
-    if not callable(value) or isinstance(value, eqx.Module):
-        return value
-    function = value.func if isinstance(value, functools.partial) else value
-    return getattr(function, "__name__", type(function).__name__)
+    return checks.name_of(value) if callable(value) else value
+
+
+def _pairs(given: Any) -> bool:
+    """Whether numbers are given by axis."""
+    first = next(iter(given), None) if isinstance(given, (list, tuple)) else None
+    return isinstance(given, Mapping) or isinstance(first, (list, tuple))
 
 
 class AbstractArchitecture(eqx.Module):
@@ -88,7 +83,7 @@ class AbstractArchitecture(eqx.Module):
             width=whole(f"{who}: width", self.width),
             depth=whole(f"{who}: depth", self.depth, least),
             frequencies=whole(f"{who}: frequencies", self.frequencies),
-            body=_part(f"{who}: body", self.body, BODIES, MAKE),
+            body=_part(f"{who}: body", self.body, BODIES, "a function that makes a module"),
             activation=as_activation(activation),
             encodings=checks.encodings(f"{who}: encodings", self.encodings),
         )
@@ -125,7 +120,11 @@ class AbstractArchitecture(eqx.Module):
     @abc.abstractmethod
     def solvable(self, who: str) -> SPINN:
         """The network itself, where it has output layers that can be solved for; refused where it
-        has none."""
+        has none.
+
+        Arguments:
+            who: wants to solve for them, for the refusal.
+        """
 
     def build(
         self,
@@ -148,22 +147,17 @@ class AbstractArchitecture(eqx.Module):
             dtype: of the weights.
             known_part: what it is added to, if anything.
         """
-        encodings, none = self._encodings(box, periodic), ("",) * components
-        faces = zero_faces or [none] * box.dimension
+        encodings = self._encodings(box, periodic)
+        faces = zero_faces or [("",) * components] * box.dimension
         axes = tuple(
             Axis(*box[name], encodings[name], tuple(own)) for name, own in zip(box.axes, faces)
         )
-        return self._network(key, box.axes, axes, components, dtype, known_part)
+        network = self._network(key, box.axes, axes, components, dtype)
+        return dataclasses.replace(network, known_part=known_part)
 
     @abc.abstractmethod
     def _network(
-        self,
-        key: PRNGKeyArray,
-        names: tuple[str, ...],
-        axes: tuple[Axis, ...],
-        components: int,
-        dtype: Any,
-        known_part: KnownPart | None,
+        self, key: PRNGKeyArray, names: Sequence[str], axes: Axes, components: int, dtype: Any
     ) -> AbstractNetwork: ...
 
     def _encodings(self, box: Box, periodic: Collection[str]) -> dict[str, AbstractEncoding]:
@@ -192,21 +186,24 @@ class AbstractArchitecture(eqx.Module):
             box, periodic, components: as for `build`.
             derivatives: that the problem is made of.
         """
-        who, orders = type(self).__name__, list(derivatives)
+        who, own = type(self).__name__, self.body not in BODIES.values()
         # the factors of an axis are differentiated along it alone
-        order = max((max(o) if self.is_separable else sum(o) for o in orders), default=0)
+        each = (max(o) if self.is_separable else sum(o) for o in derivatives)
+        order = max(each, default=0)
         for axis, encoding in dict(self.encodings).items():
             if axis in periodic:
-                checks.periodic(f"{who}: encodings[{axis!r}]", encoding, *box[axis], order)
-        if self.body in BODIES.values() or self.depth == 0:
-            if self.depth and self.activation not in ACTIVATIONS.values():
-                checks.activation(f"{who}: activation", self.activation, order)
-        else:
-            network = eqx.filter_eval_shape(self.build, jax.random.key(0), box, components)
-            inputs = sum(axis.inputs for axis in network.axes)
-            if self.is_separable:
-                inputs = max(axis.inputs for axis in network.axes)
-            checks.body(f"{who}: body", self.body, inputs, network.outputs, order)
+                checks.periodic(f"{who}: encodings[{axis!r}]", encoding, box[axis])
+        outputs = self._outputs(box, components)
+        if self.depth and own:
+            encodings = self._encodings(box, periodic).values()
+            inputs = (max if self.is_separable else sum)(each.size for each in encodings)
+            checks.body(f"{who}: body", self.body, inputs, outputs, order)
+        elif self.depth and self.activation not in ACTIVATIONS.values():
+            checks.activation(f"{who}: activation", self.activation, order)
+
+    @abc.abstractmethod
+    def _outputs(self, box: Box, components: int) -> int:
+        """The number of outputs of a body."""
 
 
 class SPINN(AbstractArchitecture):
@@ -242,31 +239,26 @@ class SPINN(AbstractArchitecture):
 
     def __post_init__(self):
         functions, rank = self.functions, self.rank
-        if functions != ():
-            by_axis = isinstance(functions, (Mapping, list, tuple))
-            each = dict(functions) if by_axis else {None: functions}
-            names = {a: f"functions{'' if a is None else f'[{a!r}]'}" for a in each}
-            functions = tuple((a, whole(f"SPINN: {names[a]}", n)) for a, n in each.items())
-        in_pairs = isinstance(rank, (list, tuple)) and all(
-            isinstance(each, (list, tuple)) for each in rank
-        )
-        if isinstance(rank, Mapping) or in_pairs:
+        each = functions if _pairs(functions) or functions == () else {None: functions}
+        names = {a: f"functions{'' if a is None else f'[{a!r}]'}" for a in dict(each)}
+        if _pairs(rank):
             rank = tuple((a, whole(f"SPINN: rank[{a!r}]", n)) for a, n in dict(rank).items())
         elif isinstance(rank, (list, tuple)):
             rank = tuple(whole("SPINN: rank", n) for n in rank)
         else:
             rank = whole("SPINN: rank", rank)
-        merge, breaks = self.merge, places_by_axis("SPINN", self.breaks)
-        merge = _part("SPINN: merge", merge, FORMATS, FORMAT)
-        self._set(functions=functions, rank=rank, merge=merge, breaks=breaks)
+        self._set(
+            functions=tuple((a, whole(f"SPINN: {names[a]}", n)) for a, n in dict(each).items()),
+            rank=rank,
+            merge=_part("SPINN: merge", self.merge, FORMATS, "an sx.AbstractFormat"),
+            breaks=places_by_axis("SPINN", self.breaks),
+        )
         super().__post_init__()
-        if breaks and not functions:
+        checks.settings("SPINN: merge", self.merge)
+        if self.breaks and not self.functions:
             raise InputError(
                 "SPINN: breaks are places where polynomials may have a kink: give functions, too"
             )
-        by_axis, in_order, words = RANKS.get(merge, (True, True, ""))
-        if isinstance(rank, tuple) and not (by_axis if rank and _pairs(rank) else in_order):
-            raise InputError(f"SPINN: rank of merge={_word(merge)!r} is {words}; got {self.rank!r}")
 
     @property
     def is_separable(self) -> bool:
@@ -319,22 +311,18 @@ class SPINN(AbstractArchitecture):
             )
         for axis in others:
             if number := self._number(axis):
-                places = breaks.get(axis)
-                found[axis] = ChebyshevPieces(number, places) if places else Chebyshev(number)
+                found[axis] = Chebyshev(number, breaks.get(axis, ()))
         return found
 
-    def check(
-        self, box: Box, periodic: Collection[str], components: int, derivatives: Iterable[Orders]
-    ) -> None:
-        if self.merge not in FORMATS.values():
-            merge = self.merge(box.axes, self._rank)
-            checks.format("SPINN: merge", self.merge, merge, box.dimension)
-        super().check(box, periodic, components, derivatives)
+    def _format(self, names: Sequence[str]) -> AbstractFormat:
+        """How the columns of these axes meet."""
+        return self.merge(names, dict(self.rank) if _pairs(self.rank) else self.rank)
 
-    @property
-    def _rank(self) -> Rank:
-        """As a format is given it."""
-        return dict(self.rank) if _pairs(self.rank) else self.rank
+    def _outputs(self, box: Box, components: int) -> int:
+        merge = self._format(box.axes)
+        if self.merge not in FORMATS.values():
+            checks.format("SPINN: merge", merge, box.dimension)
+        return components * max(merge.ranks)
 
     def possible_rank(self) -> Any:
         """The rank, or what of it the functions of an axis allow where it must not be more."""
@@ -343,40 +331,32 @@ class SPINN(AbstractArchitecture):
         breaks = dict(self.breaks)
 
         def most(axis: str | None) -> int:
-            return 1 + (1 + len(breaks.get(axis, ()))) * (self._number(axis) - 1)
+            return Chebyshev(self._number(axis) or 1, breaks.get(axis, ())).size
 
         if isinstance(self.rank, tuple):
             return {axis: min(rank, most(axis)) for axis, rank in self.rank}
         return min(self.rank, *(most(axis) for axis in {*dict(self.functions), *breaks}))
 
     def _network(
-        self,
-        key: PRNGKeyArray,
-        names: tuple[str, ...],
-        axes: tuple[Axis, ...],
-        components: int,
-        dtype: Any,
-        known_part: KnownPart | None,
+        self, key: PRNGKeyArray, names: Sequence[str], axes: Axes, components: int, dtype: Any
     ) -> SeparableNetwork:
-        merge: AbstractFormat = self.merge(names, self._rank)
-        outputs, core = components * max(merge.ranks), None
+        merge, core = self._format(names), None
+        outputs = components * max(merge.ranks)
         body = self._body(key, len(axes), [a.inputs for a in axes], outputs, dtype)
         if shape := merge.core_shape:
             core = jax.random.normal(jax.random.fold_in(key, 1), (components, *shape), dtype)
             core = core / math.sqrt(math.prod(shape))
-        network = SeparableNetwork(body, axes, components, known_part, merge, core)
-        solvable = self.depth == 0 and self.merge is tucker_format
-        return network.with_first_functions() if solvable else network
-
-
-def _pairs(rank: Any) -> bool:
-    """Whether a rank is given by axis."""
-    return isinstance(rank, tuple) and isinstance(rank[0], tuple)
+        network = SeparableNetwork(body, axes, components, None, merge, core)
+        return network.with_first_functions() if self.depth == 0 and merge.has_core else network
 
 
 class PINN(AbstractArchitecture):
-    """A pointwise network of all coordinates at once: the baseline. Arguments as for `SPINN`, as
-    far as they are not of products or polynomials."""
+    """A pointwise network of all coordinates at once: the baseline.
+
+    Arguments:
+        width, depth: of the hidden layers.
+        body, activation, scaled, steepness, frequencies, encodings: as for `SPINN`.
+    """
 
     width: int = eqx.field(static=True, default=128)
     depth: int = eqx.field(static=True, default=5)
@@ -390,18 +370,15 @@ class PINN(AbstractArchitecture):
             f"{who} needs a separable network, got {self!r}: write network=sx.SPINN(…)"
         )
 
+    def _outputs(self, box: Box, components: int) -> int:
+        return components
+
     def _network(
-        self,
-        key: PRNGKeyArray,
-        names: tuple[str, ...],
-        axes: tuple[Axis, ...],
-        components: int,
-        dtype: Any,
-        known_part: KnownPart | None,
+        self, key: PRNGKeyArray, names: Sequence[str], axes: Axes, components: int, dtype: Any
     ) -> PointwiseNetwork:
         inputs = sum(axis.inputs for axis in axes)
         body = self._body(key, None, [inputs], components, dtype)
-        return PointwiseNetwork(body, axes, components, known_part)
+        return PointwiseNetwork(body, axes, components, None)
 
 
 SPECTRAL = "spinn-spectral"  # what has no hidden layers: there is nothing neural in it

@@ -38,7 +38,11 @@ class AbstractBody(eqx.Module):
         """The outputs at one point."""
 
     def taylor(self, x: DirectionalTaylor) -> DirectionalTaylor:
-        """The outputs with their derivatives at many points, by default derived."""
+        """The outputs with their derivatives at many points, by default derived.
+
+        Arguments:
+            x: the inputs, with theirs.
+        """
         return derived(self, x)
 
 
@@ -257,11 +261,13 @@ class OwnBody(AbstractBody):
         found = []
 
         def weights(key: PRNGKeyArray) -> Any:
-            arrays, rest = eqx.partition(make(key, inputs, outputs), eqx.is_array)
-            if fixed := [a for a in jax.tree.leaves(arrays) if not eqx.is_inexact_array(a)]:
+            module = make(key, inputs, outputs)
+            arrays, rest = eqx.partition(module, lambda leaf: isinstance(leaf, jax.Array))
+            each = jax.tree.leaves(arrays)
+            if not each or not all(map(eqx.is_inexact_array, each)):
                 raise InputError(
-                    f"body: {shown(make)} returns a module that holds whole numbers in"
-                    f" {shown(fixed[0])}, which cannot be trained: make them NumPy's"
+                    f"body: {shown(make)} returns {shown(module)}: return a module with arrays of"
+                    " floating-point numbers, which are trained; constants are arrays of NumPy"
                 )
             found.append(Settings(rest))
             return jax.tree.map(lambda a: a.astype(dtype), arrays)

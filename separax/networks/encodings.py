@@ -54,7 +54,13 @@ class AbstractEncoding(eqx.Module):
         return False
 
     def taylor(self, x: Positions, lower: float, upper: float, order: int) -> Taylor:
-        """The features with their derivatives at many coordinates, by default derived."""
+        """The features with their derivatives at many coordinates, by default derived.
+
+        Arguments:
+            x: the coordinates.
+            lower, upper: where the axis begins and ends.
+            order: of the highest derivative.
+        """
         one = constant(jnp.ones((len(x), 1), x.dtype), order - 1) if order else x[:0]
         line = jnp.concatenate([x[None, :, None], one.reshape(order, len(x), 1)])
 
@@ -113,30 +119,24 @@ class Fourier(AbstractBasis):
 
 
 class Chebyshev(AbstractBasis):
-    """Chebyshev polynomials of the axis."""
+    """Chebyshev polynomials of the axis; or as many on each piece of it, joined continuously.
+
+    Arguments:
+        number: of polynomials.
+        breaks: where pieces meet.
+    """
 
     number: int
-
-    @property
-    def size(self) -> int:
-        return self.number
-
-    def taylor(self, x: Positions, lower: float, upper: float, order: int) -> Taylor:
-        unit, slope = _unit(x, lower, upper)
-        return chebyshev(unit, self.number, order) * _powers(slope, order, x.dtype)
-
-
-class ChebyshevPieces(AbstractBasis):
-    """As many polynomials on each piece of the axis, joined continuously."""
-
-    number: int
-    breaks: tuple[float, ...]  # where the pieces meet
+    breaks: tuple[float, ...] = ()
 
     @property
     def size(self) -> int:
         return 1 + (1 + len(self.breaks)) * (self.number - 1)
 
     def taylor(self, x: Positions, lower: float, upper: float, order: int) -> Taylor:
+        if not self.breaks:
+            unit, slope = _unit(x, lower, upper)
+            return chebyshev(unit, self.number, order) * _powers(slope, order, x.dtype)
         one = constant(jnp.ones((len(x), 1), x.dtype), order)
         edges = list(itertools.pairwise((lower, *self.breaks, upper)))
         made = [piece(x, *ends, self.number, order, last=ends == edges[-1]) for ends in edges]

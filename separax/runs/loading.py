@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -126,7 +124,7 @@ def _shapes(problem: Problem, recipe: Recipe, time: tuple[float, float] | None) 
     Networks of a march are built for the first window.
     """
     first = problem.during(*time) if time is not None else problem
-    return eqx.filter_eval_shape(lambda key: Model.build(first, recipe, key), jax.random.key(0))
+    return Model.shapes(first, recipe)
 
 
 def _solution(

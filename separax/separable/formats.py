@@ -205,13 +205,15 @@ class Contraction(AbstractFormat):
 
 def sum_of_products(axes: Sequence[str], rank: Rank) -> Contraction:
     """u = Σ_j Π_i f_ij(x_i), `rank` products."""
-    assert isinstance(rank, int)
+    if not isinstance(rank, int):
+        raise _misfit("cp", "one number, rank=32", rank)
     return Contraction(("A",) * len(axes), "", (("A", rank),))
 
 
 def tucker_format(axes: Sequence[str], rank: Rank) -> Contraction:
     """Columns of every axis, `rank` or rank[axis] of them, and a core that joins them."""
-    assert not isinstance(rank, tuple)
+    if isinstance(rank, tuple):
+        raise _misfit("tucker", 'a number or a dict by axis, rank={"x": 20, "y": 20}', rank)
     ranks = dict.fromkeys(axes, rank) if isinstance(rank, int) else rank
     for axis in axes:
         if axis not in ranks:
@@ -226,7 +228,8 @@ def tucker_format(axes: Sequence[str], rank: Rank) -> Contraction:
 
 def train_format(axes: Sequence[str], rank: Rank) -> Contraction:
     """`rank` between neighbours, or a number for each of these, one fewer than there are axes."""
-    assert not isinstance(rank, Mapping)
+    if isinstance(rank, Mapping):
+        raise _misfit("train", "a number or a list from the first axis on, rank=[8, 12]", rank)
     number = len(axes)
     bonds = (rank,) * (number - 1) if isinstance(rank, int) else tuple(rank)
     if len(bonds) != number - 1:
@@ -236,6 +239,10 @@ def train_format(axes: Sequence[str], rank: Rank) -> Contraction:
     around = ["", *INDICES[: number - 1], ""]
     indices = tuple(a + b for a, b in itertools.pairwise(around))
     return Contraction(indices, "", tuple(zip(INDICES, bonds)))
+
+
+def _misfit(merge: str, wanted: str, rank: Rank) -> InputError:
+    return InputError(f"SPINN: rank of merge={merge!r} is {wanted}; got {rank!r}")
 
 
 FORMATS = {"cp": sum_of_products, "tucker": tucker_format, "train": train_format}

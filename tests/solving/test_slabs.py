@@ -10,8 +10,8 @@ import scipy.integrate
 from numpy.polynomial import legendre
 
 import separax as sx
-from separax.solving.trained import Context
 from separax.solving import elements, evolution, slab_solution, slabs
+from separax.solving.trained import Context
 
 PI = np.pi
 
