@@ -88,7 +88,8 @@ def shown(value: Any) -> str:
     if callable(value) and isinstance(getattr(value, "__name__", None), str):
         name, kind = _name_of(value.__name__), "class" if isinstance(value, type) else "function"
         return name if name == "a lambda" else f"the {kind} {name}"
-    if getattr(value, "ndim", 0) and hasattr(value, "dtype"):
+    is_abstract = not hasattr(value, "__array__")  # a shape and a type without numbers
+    if hasattr(value, "dtype") and (getattr(value, "ndim", 0) or is_abstract):
         return f"an array of shape {tuple(value.shape)} of {value.dtype}"
     text = repr(value)
     for address in ADDRESSES:
