@@ -10,13 +10,14 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..core import check_fits, default_device, on_cpu, tuning
+from ..core import check_fits, default_device, on_cpu, threads_for, tuning
+from ..residuals import block_sizes
 from .trainer import Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
@@ -41,19 +42,35 @@ def check_memory(trainer: Trainer) -> None:
         )
 
 
-def device_for(trainer: Trainer) -> contextlib.AbstractContextManager[Any]:
-    """The device for a run: small solves are the processor's.
+@contextlib.contextmanager
+def device_for(trainer: Trainer) -> Iterator[None]:
+    """The device for a run: small solves are the processor's, and done in one thread.
+
+    Arguments:
+        trainer: of the run's first stage.
+    """
+    loss, network = trainer.loss, trainer.loss.recipe.network
+    with contextlib.ExitStack() as stack:
+        if all(stage.optimiser.solves_all_of(network) for stage in loss.recipe.stages):
+            stack.enter_context(threads_for(sum(block_sizes(loss))))
+        if is_for_the_processor(trainer):
+            stack.enter_context(on_cpu())
+        yield
+
+
+def is_for_the_processor(trainer: Trainer) -> bool:
+    """Whether a run leaves the GPU there is for the processor.
 
     Arguments:
         trainer: of the run's first stage.
     """
     if default_device().platform == "cpu":
-        return contextlib.nullcontext()
+        return False
     loss = trainer.loss
     places = jax.eval_shape(lambda: loss.draw(jax.random.key(0), jax.numpy.zeros((), int)))
     objective = trainer.objective(places)
     numbers = sum(stage.optimiser.jacobian_numbers(objective) for stage in loss.recipe.stages)
-    return on_cpu() if numbers <= tuning.CPU_SOLVE else contextlib.nullcontext()
+    return numbers <= tuning.CPU_SOLVE
 
 
 class Interrupt:

@@ -551,9 +551,15 @@ class Short(Curved):
         ({"activation": jax.nn.softmax}, r"activation: softmax is not elementwise"),
         ({"activation": jnp.sum}, r"activation: sum is not elementwise"),
         ({"activation": jnp.log}, r"log is not smooth enough: it jumps or is infinite"),
-        ({"activation": lambda x: x + jnp.ones(3)}, r"activation: a lambda fails: (Type|Value)Error"),
+        (
+            {"activation": lambda x: x + jnp.ones(3)},
+            r"activation: a lambda fails: (Type|Value)Error",
+        ),
         ({"activation": 3}, r"activation must be one of tanh, sin, or a function of JAX"),
-        ({"encodings": {"x": Flat()}}, r"encodings\['x'\]: Flat returns .*shape \(\) of float32 for"),
+        (
+            {"encodings": {"x": Flat()}},
+            r"encodings\['x'\]: Flat returns .*shape \(\) of float32 for",
+        ),
         ({"encodings": {"x": jnp.sin}}, r"encodings\['x'\] must be an encoding, got"),
         ({"encodings": {"x": Trained(np.ones(2))}}, r"encodings: .*cannot be compared"),
         ({"encodings": {"z": Logarithm()}}, r"encodings: .*'z'"),
