@@ -42,6 +42,6 @@ __all__ = [
     "forget_oldest", "in_bytes", "in_callers_precision", "in_float64", "in_tf32", "is_traced",
     "keep_programs", "listed", "nearest", "on_cpu", "one_of", "options_for_few_runs",
     "options_for_one_run", "options_for_training", "parameters", "part_to_data",
-    "precision_for", "product", "rounded", "say", "shown", "threads_for", "to_device", "tuning", "whole",
-    "with_types_of",
+    "precision_for", "product", "rounded", "say", "shown", "threads_for", "to_device",
+    "tuning", "whole", "with_types_of",
 ]  # fmt: skip

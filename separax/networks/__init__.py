@@ -16,6 +16,6 @@ __all__ = [
     "MAX_ORDER", "MLP", "NETWORKS", "PINN", "SPECTRAL", "SPINN", "SQUARE_ROOT",
     "AbstractActivation", "AbstractArchitecture", "AbstractBody", "AbstractEncoding",
     "AbstractNetwork", "Chebyshev", "Coordinate", "Coordinates", "Fourier", "KnownPart", "Line",
-    "ModifiedMLP", "PiecewiseProducts", "PointwiseNetwork", "SeparableNetwork", "Sin", "Tanh", "along", "distinct",
-    "filled", "highest", "is_thin", "network_name", "slow_to_fast",
+    "ModifiedMLP", "PiecewiseProducts", "PointwiseNetwork", "SeparableNetwork", "Sin", "Tanh",
+    "along", "distinct", "filled", "highest", "is_thin", "network_name", "slow_to_fast",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ Orders = tuple[int, ...]  # of a derivative, one per axis
 
 
 class SumOfDerivatives(NamedTuple):
-    """Σ weight · ∂^order along an axis, of a field: an operator of which the terms are not wanted."""
+    """Σ weight · ∂^order along an axis, of a field: an operator whose terms are not wanted."""
 
     order: int
     weights: tuple[tuple[int, float], ...]  # by the number of the axis

@@ -235,7 +235,8 @@ def factor_section(solution: Solution, field: str) -> str:
     first = ", of the first window of time" if len(solution.windows) > 1 else ""
     terms = " + ".join(f"{size:.4g} Π f<sub>{j + 1}</sub>" for j, size in enumerate(sizes))
     note = (
-        f"{escape(field)} is a sum of {network.separable.rank} products of one-dimensional functions{first}."
+        f"{escape(field)} is a sum of {network.separable.rank} products of one-dimensional"
+        f" functions{first}."
         f" The {len(sizes)} largest, each function scaled to at most one:"
         f" {escape(field)} = {terms} + …"
     )

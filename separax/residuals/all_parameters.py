@@ -1,7 +1,7 @@
 """The normal equations of a loss in all weights of a separable network, hidden layers too.
 
-The factors of axis i depend on the weights θ_i of that axis' network alone, so a linearised residual
-changes with them by
+The factors of axis i depend on the weights θ_i of that axis' network alone, so a linearised
+residual changes with them by
 
     Σ_oj E_ioj(x₁ … x_d) ∂f_ij⁽ᵒ⁾(x_i) / ∂θ_i,
 

@@ -5,8 +5,8 @@ A separable network is linear in the coefficients of each axis,
 
     u = Σ_j Π_i f_ij(x_i),   f_ij = Σ_a φ_ia c_iaj,
 
-so a residual r(u, u_x, …), linearised in the values of u and its derivatives on the lattice, changes
-with c_iaj by
+so a residual r(u, u_x, …), linearised in the values of u and its derivatives on the lattice,
+changes with c_iaj by
 
     Σ_o φ_ia⁽ᵒ⁾(x_i) E_ioj(x₁ … x_d),
     E_ioj = Σ_{orders with o along i} (∂r/∂(∂^orders u)) Π_{k≠i} f_kj⁽ᵒᵏ⁾.

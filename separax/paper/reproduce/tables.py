@@ -21,10 +21,10 @@ from .rows import WITHIN, Interval, Row, interval, summarise
 T = TypeVar("T")
 MISSING = "–"
 CAVEAT = (
-    "Ratio: ours over published, below 1 is better. ±: 70 % confidence interval of the mean over"
-    " seeds. ≈: from the published minutes of a run. Published times and memory are of one"
-    f" {DEVICE}, memory with all that the framework holds; ours are of the device named, memory of a"
-    " step beyond the parameters."
+    "Ratio: ours over published, below 1 is better. ±: 70 % confidence interval of the mean"
+    " over seeds. ≈: from the published minutes of a run. Published times and memory are of one"
+    f" {DEVICE}, memory with all that the framework holds; ours are of the device named, memory of"
+    " a step beyond the parameters."
 )
 
 

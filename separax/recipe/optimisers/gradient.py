@@ -170,8 +170,8 @@ class Optax(AbstractGradientOptimiser):
         except Exception as error:
             raise InputError(
                 f"optimiser: {self!r} makes no step of gradients, parameters, value, grad and"
-                f" value_fn ({str(error).splitlines()[0]}): write optimiser=optax.adamw(1e-3), or a subclass of"
-                " sx.AbstractMinimiser"
+                f" value_fn ({str(error).splitlines()[0]}): write optimiser=optax.adamw(1e-3),"
+                " or a subclass of sx.AbstractMinimiser"
             ) from error
 
     def transformation(self, layers: Layers) -> optax.GradientTransformationExtraArgs:
