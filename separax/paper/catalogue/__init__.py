@@ -23,5 +23,12 @@ CATALOGUE: dict[str, Entry] = {
 
 
 def find(name: str) -> Entry:
-    """An entry by name; the nearest name is suggested where there is none."""
+    """An entry of the catalogue.
+
+    Arguments:
+        name: such as "helmholtz"; the nearest name is suggested where there is none.
+
+    Returns:
+        The entry, which makes problems and recipes.
+    """
     return CATALOGUE[one_of("problem", name, CATALOGUE)]

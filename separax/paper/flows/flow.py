@@ -23,8 +23,11 @@ BAND = 6
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Velocities u and v on the points x_i = 2πi/n, y_j = 2πj/n of the periodic square, arrays
-    indexed [x, y]."""
+    """A velocity field on the points x_i = 2πi/n, y_j = 2πj/n of the periodic square.
+
+    Arguments:
+        u, v: the velocities along x and y, arrays (n, n) of real numbers, indexed [x, y].
+    """
 
     u: np.ndarray
     v: np.ndarray
@@ -38,7 +41,11 @@ class Flow:
 
     @classmethod
     def of_vorticity(cls, w: Any) -> Flow:
-        """The flow without a mean velocity whose vorticity v_x - u_y this is."""
+        """The flow without a mean velocity that has a vorticity v_x - u_y.
+
+        Arguments:
+            w: the vorticity, an array (n, n) indexed [x, y] whose mean is zero.
+        """
         w = numbers("w", w)
         fit({"w": w})
         mean, largest = abs(w.mean()), np.abs(w).max()
@@ -84,8 +91,11 @@ class Flow:
         return float(found / largest) if largest > 0 else 0.0
 
     def resampled(self, points: int) -> Flow:
-        """The same Fourier series on a grid of `points` per axis; what that grid cannot hold is
-        left out."""
+        """The same Fourier series on another grid; what that cannot hold is left out.
+
+        Arguments:
+            points: per axis.
+        """
         points = whole("points", points, LEAST)
         if points == self.points:
             return self

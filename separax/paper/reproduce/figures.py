@@ -156,7 +156,15 @@ def error_over_time(records: Iterable[Record]) -> Figure:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Writes a figure as PNG, whole or not at all."""
+    """Writes a figure as PNG, whole or not at all.
+
+    Arguments:
+        figure: of matplotlib.
+        path: of the file; its folder is made.
+
+    Returns:
+        The path.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path, png(figure, dpi=DPI))
     return path

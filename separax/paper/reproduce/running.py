@@ -104,14 +104,13 @@ def run(
     }
     if job.rank is not None:
         record["rank"] = job.rank
+    groups: list[Ensemble] = []
     try:
         fitting = at_once(problem, recipe, len(job.seeds) if job.train else 1)
         record |= step_cost(problem, recipe) | {"status": "timed"}
         if job.train:
             groups = _train(job, problem, recipe, fitting, folder, progress)
             record |= _outcome(job, groups)
-            if record["status"] == "done":
-                draw(job, groups[0][0], folder / "figures")
     except MemoryPrediction as error:
         record["note"] = str(error)
     except jax.errors.JaxRuntimeError as error:
@@ -120,7 +119,9 @@ def run(
         record["note"] = f"out of memory: {str(error).splitlines()[0]}"
     except Diverged as error:
         record["note"] = f"diverged: {error}"
-    if record["note"] and record["status"] != "done":
+    if record["status"] == "done":
+        draw(job, groups[0][0], folder / "figures")
+    elif record["note"]:
         say(f"{'skipped' if record['status'] == 'skipped' else 'not trained'}: {record['note']}")
     if not keep(job, folder, record):
         say(

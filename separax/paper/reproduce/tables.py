@@ -50,7 +50,15 @@ class Table:
 
 
 def cells(rows: Iterable[T], columns: Mapping[str, Callable[[T], str]]) -> dict[str, list[str]]:
-    """The columns of a table, from what each has to say of a row."""
+    """The columns of a table.
+
+    Arguments:
+        rows: of anything.
+        columns: what each column says of a row, by its heading.
+
+    Returns:
+        The cells of each column, by its heading.
+    """
     rows = list(rows)
     return {heading: [of(row) for row in rows] for heading, of in columns.items()}
 
@@ -216,7 +224,11 @@ def csv_text(rows: Iterable[Row]) -> str:
 
 
 def brief(value: float | Interval | None) -> str:
-    """Three digits, and two of what is after ±."""
+    """A number in three digits, and two of what is after ±.
+
+    Arguments:
+        value: None stands for what is not known, a dash.
+    """
     if isinstance(value, Interval):
         return brief(value.mean) + (f" ± {value.half:.2g}" if value.half is not None else "")
     if value is None:
