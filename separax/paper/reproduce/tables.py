@@ -23,8 +23,8 @@ MISSING = "–"
 CAVEAT = (
     "Ratio: ours over published, below 1 is better. ±: 70 % confidence interval of the mean over"
     " seeds. ≈: from the published minutes of a run. Published times and memory are of one"
-    f" {DEVICE}, memory with all that the framework holds; ours are of the device named, memory of a"
-    " step beyond the parameters."
+    f" {DEVICE}, memory with all that the framework holds; ours are of the device named, memory of"
+    " a step beyond the parameters."
 )
 
 
