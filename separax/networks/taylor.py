@@ -3,9 +3,10 @@
 A `Taylor` array (..., orders, points, features) holds the coefficients f⁽ᵏ⁾ / k! of functions of
 one variable. A `DirectionalTaylor` is a function of several: its value, its further coefficients
 along some directions, and *operators*, sums of the coefficients that come next, each with its
-weight. An operator like u_xx + u_yy + u_zz wants such a sum and not its parts, and the sum is all that has to
-be carried: in what a network does to a series the highest coefficient is only ever multiplied with
-a value. For three axes these are five rows, where the series along each have nine in all.
+weight. An operator like u_xx + u_yy + u_zz wants such a sum and not its parts, and the sum is all
+that has to be carried: in what a network does to a series the highest coefficient is only ever
+multiplied with a value. For three axes these are five rows, where the series along each have nine
+in all.
 """
 
 from __future__ import annotations
