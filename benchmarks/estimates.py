@@ -27,7 +27,7 @@ from recording import keep, put_into
 
 import separax as sx
 from separax.paper.catalogue import CATALOGUE
-from separax.solving.automatic import TOLERANCE, suits
+from separax.solving.automatic import TOLERANCE, is_solvable_directly
 
 
 def along(function: Callable[..., Any], axis: int, times: int = 1) -> Callable[..., Any]:
@@ -314,7 +314,7 @@ def problems() -> dict[str, Callable[[], sx.Problem]]:
         for name, entry in CATALOGUE.items()
         if not name.startswith("navier-stokes")
     }
-    return {name: make for name, make in {**known, **OURS}.items() if suits(make())}
+    return {name: make for name, make in {**known, **OURS}.items() if is_solvable_directly(make())}
 
 
 def finite(number: float) -> float | None:

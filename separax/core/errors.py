@@ -37,7 +37,12 @@ class MemoryPrediction(InputError, MemoryError):
 
 
 class Diverged(ArithmeticError):
-    """A loss that stopped being finite. `solution` holds the best parameters found before."""
+    """A loss that stopped being finite.
+
+    Arguments:
+        message: the sentence.
+        solution: with the best parameters that were found before.
+    """
 
     def __init__(self, message: str, solution: Any = None):
         super().__init__(message)
@@ -45,7 +50,14 @@ class Diverged(ArithmeticError):
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names with commas between them."""
+    """Names with commas between them, for a sentence.
+
+    Arguments:
+        names: any number of them.
+
+    Returns:
+        "a, b, c"; "none" where there is none.
+    """
     return ", ".join(str(name) for name in names) or "none"
 
 
@@ -155,5 +167,9 @@ def one_of(argument: str, value: Any, known: Iterable[str]) -> Any:
 
 
 def say(text: str) -> None:
-    """A word on standard error, beside a bar if there is one."""
+    """Prints a sentence on standard error, beside a bar if there is one.
+
+    Arguments:
+        text: the sentence.
+    """
     print(f"separax: {text}", file=sys.stderr, flush=True)

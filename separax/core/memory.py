@@ -75,7 +75,11 @@ def check_fits(what: str, needed: int | None, advice: str) -> None:
 
 
 def in_bytes(number: float) -> str:
-    """Bytes in words: "1.2 GB"."""
+    """Bytes in words: "1.2 GB".
+
+    Arguments:
+        number: of bytes.
+    """
     for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
         if number < 1000 or unit == "PB":
             return f"{number:.3g} {unit}"

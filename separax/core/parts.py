@@ -113,6 +113,9 @@ def data_to_part(data: Data, expected: type[T] | tuple[type, ...] = object) -> T
 def difference(one: Data, other: Data, who: str = "") -> tuple[str, str, str] | None:
     """The first place where two values differ, both as data.
 
+    Arguments:
+        one, other: the values, as `part_to_data` returns them.
+        who: the name of the place where they are.
     Returns: the name of the place, such as "optimiser.rate", and in short what is there in either;
         None where the two are equal.
     """

@@ -32,7 +32,11 @@ _of_a_step: ContextVar[lax.Precision] = ContextVar(
 
 @contextlib.contextmanager
 def rounded(precision: str) -> Iterator[None]:
-    """Inside, the products of a step are those of a recipe's precision."""
+    """Inside, the products of a step are those of a recipe's precision.
+
+    Arguments:
+        precision: the recipe's: "float32", "float64" or "tf32".
+    """
     token = _of_a_step.set(lax.Precision.DEFAULT if precision == "tf32" else PRECISION)
     try:
         yield
@@ -46,7 +50,11 @@ def in_tf32() -> bool:
 
 
 def product(a: Array, b: Array) -> Array:
-    """The matrix product a b in a training step, in the precision of its recipe."""
+    """The matrix product a b in a training step, in the precision of its recipe.
+
+    Arguments:
+        a, b: arrays, as for `jnp.matmul`.
+    """
     return jnp.matmul(a, b, precision=_of_a_step.get())
 
 
@@ -83,12 +91,20 @@ def across(
 
 
 def add_up(arrays: Iterable[Array]) -> Array:
-    """The sum of one array or more, which unlike `sum` does not begin with the number 0."""
+    """The sum of one array or more, which unlike `sum` does not begin with the number 0.
+
+    Arguments:
+        arrays: at least one.
+    """
     return functools.reduce(operator.add, arrays)
 
 
 def is_traced(*trees: Any) -> bool:
-    """Whether this is inside a transformation of JAX, or one of the arrays of the trees is."""
+    """Whether this is inside a transformation of JAX, or arrays come from one.
+
+    Arguments:
+        trees: pytrees whose arrays are looked at.
+    """
     leaves = [*jax.tree.leaves(trees), jnp.zeros(())]
     return any(isinstance(leaf, Tracer) for leaf in leaves)
 

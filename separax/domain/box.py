@@ -29,6 +29,9 @@ class Box:
     The order of the axes is the order in which they are written; it is the order of the dimensions
     of every array on a lattice and of the columns of scattered points. `t` is time: `Initial` acts
     on its lower face, and `Dirichlet` and `Neumann` on every face of every other axis.
+
+    Arguments:
+        bounds: the lower and the upper bound of every axis, by its name.
     """
 
     def __init__(self, /, **bounds: tuple[float, float]):
@@ -122,7 +125,11 @@ class Box:
         return axis
 
     def index(self, axis: str) -> int:
-        """The place of an axis among all of them."""
+        """The place of an axis among all of them.
+
+        Arguments:
+            axis: its name.
+        """
         return self.axes.index(axis)
 
     def counts(

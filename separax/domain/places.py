@@ -62,12 +62,21 @@ class Lattice(eqx.Module):
         return {axis: self.along(axis, c) for axis, c in zip(self.axes, self.coordinates)}
 
     def along(self, axis: str, values: Array) -> Array:
-        """One-dimensional `values` laid along `axis`."""
+        """Values of one axis as an array that broadcasts to the lattice.
+
+        Arguments:
+            axis: the name of the axis.
+            values: one per coordinate of it.
+        """
         place = self.axes.index(axis)
         return jnp.reshape(values, [-1 if i == place else 1 for i in range(len(self.axes))])
 
     def mean(self, values: Array) -> Array:
-        """The mean over the lattice, by quadrature along the axes that have weights."""
+        """The mean over the lattice, by quadrature along the axes that have weights.
+
+        Arguments:
+            values: one per point.
+        """
         for axis, weights in zip(self.axes, self.weights):
             if weights is not None:
                 values = values * self.along(axis, weights / jnp.mean(weights))
@@ -119,14 +128,22 @@ class Points(eqx.Module):
         return dict(zip(self.axes, self.coordinates))
 
     def mean(self, values: Array) -> Array:
-        """The mean over the points, by their weights where they have any."""
+        """The mean over the points, by their weights where they have any.
+
+        Arguments:
+            values: one per point.
+        """
         if self.weights is None:
             return jnp.mean(values)
         return jnp.mean(values * self.weights / jnp.mean(self.weights))
 
 
 def flatten(lattice: Lattice) -> Points:
-    """The points of a lattice one by one, with the products of its weights."""
+    """The points of a lattice one by one, with the products of its weights.
+
+    Arguments:
+        lattice: the lattice.
+    """
     grids = jnp.meshgrid(*lattice.coordinates, indexing="ij")
     weights = None
     if any(w is not None for w in lattice.weights):
@@ -150,7 +167,11 @@ class Rows:
         self.length = 0
 
     def add(self, coordinates: Array) -> slice:
-        """Where the coordinates of a place are among all of them."""
+        """Where the coordinates of a place are among all of them.
+
+        Arguments:
+            coordinates: of this axis, at the place.
+        """
         # by value: tables of several quantities at one instant have an array for it each
         key: Any = id(coordinates)
         if not isinstance(coordinates, Tracer):
@@ -162,7 +183,11 @@ class Rows:
         return self.slices[key]
 
     def all(self, dtype: Any) -> Array:
-        """All coordinates, one array after the other."""
+        """All coordinates, one array after the other.
+
+        Arguments:
+            dtype: of the result.
+        """
         each = [jnp.asarray(array, dtype) for array in self.arrays]
         return jnp.concatenate(each) if len(each) > 1 else each[0]
 

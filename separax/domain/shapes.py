@@ -102,25 +102,40 @@ class Shape:
         self.within = dict(zip(axes, map(float, points[here][0])))
 
     def indicator(self, coordinates: Mapping[str, Any]) -> Any:
-        """True or negative inside, at coordinates that broadcast."""
+        """True or negative inside.
+
+        Arguments:
+            coordinates: arrays by axis that broadcast.
+        """
         return call(self._inside, self._names, coordinates, "inside")
 
     def along(self, box: Box) -> Self:
-        """The same in another box, which differs along axes that the shape does not depend on."""
+        """The shape in another box.
+
+        Arguments:
+            box: which differs along axes that the shape does not depend on.
+        """
         other = copy.copy(self)
         other.box = box
         return other
 
     def mask(self, coordinates: Mapping[str, Array]) -> Array:
-        """True inside and on the boundary, at coordinates that broadcast. A signed distance may be
-        off by rounding there."""
+        """True inside and on the boundary, where a signed distance may be off by rounding.
+
+        Arguments:
+            coordinates: arrays by axis that broadcast.
+        """
         found = jnp.asarray(self.indicator(coordinates))
         if not self.signed:
             return found
         return found <= SLACK * float(jnp.finfo(found.dtype).eps) * self.size
 
     def contains(self, points: np.ndarray) -> np.ndarray:
-        """Whether points (n, axes) of the shape's axes are inside; nothing outside the box is."""
+        """Whether points are inside; nothing outside the box is.
+
+        Arguments:
+            points: an array (n, axes), of the axes that the shape depends on.
+        """
         bounds = np.array([self.box[a] for a in self.axes])
         here = np.all((points >= bounds[:, 0]) & (points <= bounds[:, 1]), axis=1)
         with in_float64():
@@ -128,9 +143,14 @@ class Shape:
         return here & np.broadcast_to(np.asarray(found), here.shape)
 
     def safe_coordinates(self, coordinates: Mapping[str, Array]) -> dict[str, Array]:
-        """Coordinates with a point inside in place of all that are outside. What a function makes
-        of those counts nothing, but were it infinite, the gradient of what does count would be no
-        number."""
+        """Coordinates with a point inside in place of all that are outside.
+
+        What a function makes of those counts nothing, but were it infinite, the gradient of what
+        does count would be no number.
+
+        Arguments:
+            coordinates: arrays by axis that broadcast.
+        """
         mask = self.mask(coordinates)
         return dict(coordinates) | {
             a: jnp.where(mask, coordinates[a], self.within[a]) for a in self.axes

@@ -227,12 +227,20 @@ class Recipe:
         return PRECISIONS[self.precision]
 
     def counts(self, box: Box) -> dict[str, int]:
-        """The number of points along each axis of a box."""
+        """The number of points along each axis.
+
+        Arguments:
+            box: of the problem.
+        """
         usual = POINTS[min(box.dimension, len(POINTS)) - 1]
         return box.counts(usual if self.points is None else self.points)
 
     def check(self, problem: Problem) -> None:
-        """Refuses what does not fit a problem."""
+        """Refuses what does not fit a problem.
+
+        Arguments:
+            problem: to be solved.
+        """
         self.counts(problem.box)
         self.weighting.check(self, problem)
         for name in self.weights:

@@ -201,7 +201,11 @@ class Causal(AbstractWeighting):
         object.__setattr__(self, "tolerances", each)
 
     def number(self, points: int) -> int:
-        """The number of slices, where there are so many points along t."""
+        """The number of slices.
+
+        Arguments:
+            points: along t.
+        """
         return min(SLICES, points) if self.slices is None else self.slices
 
     def init(self, names: Sequence[str]) -> Int[Array, ""]:
@@ -226,7 +230,12 @@ class Causal(AbstractWeighting):
         return dict.fromkeys(squares, here), self.advanced(state, jnp.min(weights))
 
     def advanced(self, tolerance: Int[Array, ""], least: Array) -> Int[Array, ""]:
-        """The number of the next step's tolerance, where the least weight of this is `least`."""
+        """The number of the next step's tolerance.
+
+        Arguments:
+            tolerance: the number of this step's.
+            least: the least weight of this step.
+        """
         following = jnp.minimum(tolerance + (least > DONE), len(self.tolerances) - 1)
         return following.astype(tolerance.dtype)
 

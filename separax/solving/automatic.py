@@ -42,7 +42,7 @@ from .estimate import estimated
 from .levels import ALL, STEPS, Level, begun, coefficients_of, constants, recipe_for, refined
 from .trained import Context, Training, Window
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # relative L2 error, where none is given
 FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
 RANKS = (1, ALL, ALL, 6, 6, 6, 6)
 LEVELS = 6
@@ -73,10 +73,8 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         is not below the tolerance.
     """
     dimension = problem.box.dimension
-    functions, rank = (
-        dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1]),
-        RANKS[dimension - 1],
-    )
+    functions = dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1])
+    rank = RANKS[dimension - 1]
     levels, start = _kept(context.run)
     if start is not None:  # the last level that is kept, once more from where it ended
         again = levels.pop()

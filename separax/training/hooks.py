@@ -69,12 +69,20 @@ class Hooks:
         self._functions = [one for one in given if one not in self._hooks]
 
     def start(self, settings: Mapping[str, Any]) -> None:
-        """Tells what the run was asked for."""
+        """Tells of the start of a run.
+
+        Arguments:
+            settings: what it was asked for.
+        """
         for hook in self._hooks:
             hook.on_start(settings)
 
     def update(self, now: Progress) -> None:
-        """Tells how far the run is."""
+        """Tells of a run that goes on.
+
+        Arguments:
+            now: how far it is.
+        """
         known = {"step": now.step, "steps": now.steps, "error": now.error, "rate": now.rate}
         for function in self._functions:
             function(loss=now.losses["total"], **known)

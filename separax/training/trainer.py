@@ -110,7 +110,11 @@ class Trainer:
         return type(self.loss)(self.loss.problem, recipe)
 
     def of_stage(self, stage: int) -> Trainer:
-        """The trainer of another stage, always the same one."""
+        """The trainer of another stage, always the same one.
+
+        Arguments:
+            stage: the number of the stage.
+        """
         if stage not in self._stages:
             self._stages[stage] = other = type(self)(self.loss, self.seeds, stage)
             other._stages = self._stages
@@ -136,15 +140,27 @@ class Trainer:
         return self._jit(self._init)(key, given or {}, params, weighting)
 
     def like(self, key: PRNGKeyArray, given: ExtraInputs | None = None) -> Any:
-        """Shapes and types of this stage's states, for arguments as of `init`."""
+        """Shapes and types of this stage's states.
+
+        Arguments:
+            key, given: as for `init`.
+        """
         return jax.eval_shape(self._each(self._init), key, given or {}, None, None)
 
     def begin(self, before: TrainState) -> TrainState:
-        """The first state of this stage, from the last one of the stage before."""
+        """The first state of this stage.
+
+        Arguments:
+            before: the last state of the stage before.
+        """
         return self._jit(self._begin)(before)
 
     def close(self, state: TrainState) -> TrainState:
-        """A last check: of the parameters the last step left, on the points it saw."""
+        """A last check: of the parameters that the last step left, on its points.
+
+        Arguments:
+            state: after the last step.
+        """
         return self._jit(self._close)(state)
 
     def _each(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -223,11 +239,19 @@ class Trainer:
         )
 
     def model(self, params: Float[Array, " parameters"]) -> Model:
-        """Parameters as they stand in a state, made a network again."""
+        """Parameters as a network and unknowns.
+
+        Arguments:
+            params: as they stand in a state.
+        """
         return self._known()[0](params)
 
     def layers(self, params: Float[Array, " parameters"]) -> Any:
-        """The same as a tree of matrices and vectors."""
+        """Parameters as a tree of matrices and vectors.
+
+        Arguments:
+            params: as they stand in a state.
+        """
         return self._known()[1](params)
 
     def _known(self) -> tuple[Callable[[Array], Model], Callable[[Array], Any]]:
@@ -376,7 +400,11 @@ class Trainer:
         return self._launched, self._launched.seconds
 
     def compile(self, state: TrainState) -> Compiled:
-        """Compiles the launch for states like this one."""
+        """Compiles the launch.
+
+        Arguments:
+            state: one like those that it will be given.
+        """
         started = time.perf_counter()
         launch = self._launch if self.seeds is None else jax.vmap(self._launch, in_axes=(0, None))
         lowered = jax.jit(launch, donate_argnums=0).lower(state, jnp.zeros((), jnp.int32))

@@ -11,6 +11,8 @@ import optax
 import pytest
 
 import separax as sx
+from separax.core import options_for_few_runs
+from separax.recipe import as_code
 from separax.residuals.loss import Loss
 from separax.runs.states import States
 from separax.training.trainer import Trainer
@@ -345,6 +347,29 @@ def test_recipes_are_compared_by_their_parts():
     )
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        sx.Recipe(),
+        sx.Recipe(sx.PINN(width=8), points=(4, 5), precision="tf32", weights={"initial": 2.0}),
+        sx.Recipe(
+            sx.SPINN(rank=3, depth=0, functions={"x": 8, "y": 6}, breaks={"x": 0.5}),
+            np.array([12, 9]),
+            optimiser=[sx.SOAP(1e-3, steps=40), sx.Solve(5)],
+            sampler=sx.GaussLegendre(breaks={"x": [0.5]}),
+            precision="float64",
+        ),
+        sx.Recipe(optimiser=sx.Adam(1e-3, jnp.sin), weighting=sx.Causal(slices=4)),
+        sx.Recipe(optimiser=sx.Optax(optax.adamw, 1e-3, weight_decay=1e-4, steps=9)),
+    ],
+)
+def test_a_recipe_prints_itself_as_code_that_makes_it_again(made):
+    modules = {"optax": optax, "jax": jax}
+    assert eval(repr(made), vars(sx) | modules) == made
+    assert eval(as_code(made, importing=True), {"sx": sx, **modules}) == made
+    assert hash(eval(repr(made), vars(sx) | modules)) == hash(made)
+
+
 class Stateless(sx.AbstractMinimiser):
     def init(self, objective, params): ...
 
@@ -462,6 +487,7 @@ class Growing(sx.AbstractWeighting):
     ],
 )
 def test_bad_input_is_refused_before_anything_is_compiled(make, words, monkeypatch):
+    options_for_few_runs()  # finds out with a program of its own which options XLA has
     monkeypatch.setattr(jax.stages.Lowered, "compile", None)
     with pytest.raises(sx.InputError, match=words):
         solved(make())

@@ -66,7 +66,14 @@ class Objective(Protocol):
         ...
 
     def gradient(self, params: Parameters, weighting: Any) -> tuple[Evaluated, Parameters]:
-        """What `evaluated` returns, and the gradient of the loss."""
+        """The gradient of the loss.
+
+        Arguments:
+            params, weighting: as for `evaluated`.
+
+        Returns:
+            what `evaluated` returns, and the gradient.
+        """
         ...
 
 
@@ -146,18 +153,30 @@ class AbstractOptimiser(AbstractPart):
         """
 
     def transformation(self, layers: Layers) -> optax.GradientTransformation:
-        """The Optax transformation of gradients that it is, if it is one."""
+        """The Optax transformation of gradients that it is; refused where it is none.
+
+        Arguments:
+            layers: makes a tree of layers of flat parameters.
+        """
         raise InputError(
             f"optimiser: {type(self).__name__} evaluates the loss itself and is no transformation"
             " of gradients: write optimiser=sx.Adam(1e-3), or put it first"
         )
 
     def jacobian_numbers(self, objective: Objective) -> float:
-        """How many numbers the Jacobians of all steps have; infinite where there are none."""
+        """How many numbers the Jacobians of all steps have; infinite where there are none.
+
+        Arguments:
+            objective: the loss.
+        """
         return math.inf
 
     def solves_all_of(self, network: Any) -> bool:
-        """Whether all parameters of a network are solved for, and none is trained."""
+        """Whether all parameters of a network are solved for, and none is trained.
+
+        Arguments:
+            network: of the recipe.
+        """
         return False
 
     @property
