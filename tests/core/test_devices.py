@@ -5,6 +5,7 @@ import dataclasses
 from types import SimpleNamespace
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -53,6 +54,7 @@ def test_without_a_gpu_nothing_is_moved():
     assert not is_for_the_processor("helmholtz")
 
 
+@pytest.mark.whole
 def test_a_solution_says_on_which_device_it_was_found_also_where_it_is_loaded(
     monkeypatch, tmp_path
 ):
@@ -82,17 +84,17 @@ def value_and_gradient(name, network, points, precision):
         places = trainer.loss.draw(jax.random.key(1), jnp.array(0))
         made = jax.make_jaxpr(jax.value_and_grad(trainer.objective(places)))(params)
         products = str(made).count("dot_general")
-        value, gradient = jax.core.eval_jaxpr(made.jaxpr, made.consts, params)
+        value, gradient = jax.jit(jax.extend.core.jaxpr_as_fun(made))(params)
         return products, float(value), np.asarray(gradient)
 
 
 @pytest.mark.parametrize(
     ("name", "network", "points"),
     [
-        ("navier-stokes", "spinn-mod", 5),
-        ("navier-stokes-3d", "spinn", 4),
+        pytest.param("navier-stokes", "spinn-mod", 5, marks=pytest.mark.whole),
+        pytest.param("navier-stokes-3d", "spinn", 4, marks=pytest.mark.whole),
         ("diffusion", "spinn", 6),
-        ("klein-gordon-3d", "spinn", 4),
+        pytest.param("klein-gordon-3d", "spinn", 4, marks=pytest.mark.whole),
     ],
 )
 def test_merging_at_once_gives_the_same_loss_and_gradient_in_fewer_products(
@@ -133,6 +135,7 @@ def test_coordinates_that_are_the_same_are_one_set_of_rows():
     assert other == slice(1, 2)
 
 
+@pytest.mark.whole
 def test_adding_up_many_points_alone_changes_no_gradient(monkeypatch):
     """The barrier is in the gradient only, and on nothing's way."""
     monkeypatch.setattr("separax.networks.dense.MANY", 10**6)

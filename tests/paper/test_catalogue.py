@@ -338,16 +338,9 @@ def test_every_network_of_the_best_recipes_fits_its_problem(name, network):
 # --- the command line --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "recipe"),
-    [("diffusion-5d", "best"), ("poisson-lshape", "paper")]
-    + [pytest.param(name, "paper", marks=pytest.mark.slow) for name in NAMES[:-1]]
-    + [
-        pytest.param(name, "best", marks=pytest.mark.slow)
-        for name in NAMES
-        if name != "diffusion-5d"
-    ],
-)
+@pytest.mark.whole
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("recipe", RECIPES)
 def test_every_problem_is_solved_by_name(name, recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     points = "4" if name == "diffusion-5d" else "8"

@@ -38,6 +38,7 @@ from separax.runs.lock import Lock
 from separax.solving.entry import solve
 from separax.training.trainer import Trainer
 
+pytestmark = pytest.mark.whole
 JOB = Job("helmholtz", "spinn", 6, (0, 1), steps=40)
 
 
@@ -173,7 +174,6 @@ def test_a_damaged_record_is_named_and_made_again(folder):
     assert run_of(folder).name == run_of(folder, "helmholtz/").name
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_more_steps_are_run_and_what_was_there_is_put_aside(folder, monkeypatch):
     path = folder / "helmholtz" / "spinn-6.json"
@@ -328,7 +328,6 @@ def test_an_error_that_is_no_number_stops_no_other_row(tmp_path, monkeypatch):
     assert any("no finite error: seed 1" in line for line in said)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_picture_that_is_gone_is_drawn_again_from_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr("separax.paper.reproduce.figures.DPI", 40)
@@ -354,7 +353,6 @@ def test_a_row_is_recorded_before_it_is_drawn(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.slow
 def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
     small = dataclasses.replace(CATALOGUE["navier-stokes"], windows=2)
     monkeypatch.setitem(CATALOGUE, "navier-stokes", small)
@@ -438,7 +436,6 @@ def test_too_little_memory_skips_a_row_and_goes_on(tmp_path, monkeypatch):
     assert recorded(jobs[0], tmp_path) is None  # tried again when there is more
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monkeypatch):
     problem, recipe = JOB.make()
@@ -584,7 +581,6 @@ def plain(text):
     return " ".join(text.split())
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_an_interrupted_row_goes_on_and_ends_where_an_uninterrupted_one_does(tmp_path, monkeypatch):
     row = ["helmholtz", "--networks", "spinn", "--points", 5, "--steps", 1500, "--seeds", 2]
@@ -651,7 +647,6 @@ def test_tables_and_figures_are_written(folder):
         assert f"## {name}\n" in text
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
     """Untrained networks will do: what is drawn is where, and beside what."""

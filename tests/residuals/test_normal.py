@@ -177,8 +177,8 @@ def test_features_times_coefficients_are_the_factors():
     coordinates = tuple(
         jnp.linspace(*problem.box[a], n) for a, n in zip(problem.box.axes, (4, 5, 6))
     )
-    features, jets = jax.jit(lambda c: (network.features(c, 2), network.jets(c, 2)))(coordinates)
-    for features, coefficients, jet in zip(features, network.coefficients, jets, strict=True):
+    both = jax.jit(lambda c: (network.features(c, 2), network.jets(c, 2)))(coordinates)
+    for features, coefficients, jet in zip(both[0], network.coefficients, both[1], strict=True):
         assert np.allclose(jnp.einsum("conf,cfr->conr", features, coefficients), jet, atol=1e-12)
     again = network.with_coefficients(network.coefficients)
     assert all(

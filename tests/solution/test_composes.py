@@ -56,8 +56,18 @@ MADE = {
 INSIDE = np.array([[0.3, 0.2], [0.1, -0.4], [0.6, 0.5], [0.45, 0.0]])
 
 
+QUICK = {"plain": "float32", "marched": "float64", "system": "float32", "shape": "float64"}
+QUICK |= {"pointwise": "float64"}
+
+
 @pytest.fixture(
-    scope="module", params=[(k, p) for k in MADE for p in ("float32", "float64")], ids=str
+    scope="module",
+    params=[
+        pytest.param((k, p), marks=() if QUICK[k] == p else pytest.mark.whole)
+        for k in MADE
+        for p in ("float32", "float64")
+    ],
+    ids=str,
 )
 def solution(request):
     kind, precision = request.param
@@ -114,7 +124,8 @@ def test_derivatives_through_jax_are_those_of_d(solution, callers):
     axes = solution.problem.box.axes
     points = jnp.asarray(INSIDE)
     one = lambda p: fields(solution.point(p))  # noqa: E731
-    forward, backward = (jax.vmap(f(one))(points) for f in (jax.jacfwd, jax.jacrev))
+    ways = jax.jacfwd, jax.jacrev, jax.hessian
+    forward, backward, second = jax.jit(lambda p: [jax.vmap(f(one))(p) for f in ways])(points)
     near(forward, backward, solution, callers, digits=10)
     for i, axis in enumerate(axes):
         near(
@@ -124,7 +135,6 @@ def test_derivatives_through_jax_are_those_of_d(solution, callers):
             callers,
             digits=10,
         )
-    second = jax.vmap(jax.hessian(one))(points)
     expected = fields(solution.d(**{axes[0]: 1, axes[1]: 1}).at(points))
     near(second[..., 0, 1].T, expected, solution, callers, digits=100)
 
@@ -248,6 +258,7 @@ def test_a_solution_in_an_optimisation_loop():
     )
 
 
+@pytest.mark.whole
 def test_an_exported_program_runs_without_separax(tmp_path):
     solution = untrained_march(HEAT, recipe("float32"), 2)
     path = solution.export(tmp_path / "u.jax")

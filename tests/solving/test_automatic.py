@@ -97,10 +97,10 @@ def along(function, axis):
 @pytest.mark.parametrize(
     ("make", "tolerance"),
     [
-        (oblique, 1e-4),
+        pytest.param(oblique, 1e-4, marks=pytest.mark.whole),
         (travelling, 1e-4),
         (oscillator, 1e-8),
-        pytest.param(waves, 1e-6, marks=pytest.mark.slow),
+        pytest.param(waves, 1e-6, marks=pytest.mark.whole),
     ],
 )
 def test_a_tolerance_is_met_and_the_estimate_is_honest(make, tolerance):
@@ -184,6 +184,7 @@ def test_a_missing_condition_is_noticed_and_said(capsys):
     )
 
 
+@pytest.mark.whole
 def test_what_is_missing_is_named(capsys):
     """u_tt = u_xx without u_t at the start: every sin(kπx) sin(kπt) may be added."""
     problem = sx.Problem(
@@ -205,6 +206,7 @@ def test_a_start_that_is_not_given_whole_is_named_even_if_few_functions_tell_not
     assert of_start(find(name).make("best")[0]) is None
 
 
+@pytest.mark.whole
 def test_a_recipe_is_told_of_a_start_that_is_not_given_whole(capsys):
     def string(*conditions):
         problem = sx.Problem(
@@ -247,7 +249,11 @@ def two_values():
     ("make", "words"),
     [
         (two_values, "'held' and 'lifted' differ by 1 at x = 0"),
-        (cold_start, "'initial' and 'ends' differ by 1 at t = 0 and x = 0"),
+        pytest.param(
+            cold_start,
+            "'initial' and 'ends' differ by 1 at t = 0 and x = 0",
+            marks=pytest.mark.whole,
+        ),
     ],
 )
 def test_conditions_that_contradict_each_other_are_named(make, words, capsys):
@@ -292,7 +298,7 @@ def narrow():
     )
 
 
-@pytest.mark.parametrize("make", [many_waves, narrow])
+@pytest.mark.parametrize("make", [many_waves, pytest.param(narrow, marks=pytest.mark.whole)])
 def test_what_a_first_level_cannot_follow_is_no_contradiction_and_no_family(make):
     found = sx.solve(make(), progress=False)
     assert len(found.levels) > 1
@@ -300,7 +306,7 @@ def test_what_a_first_level_cannot_follow_is_no_contradiction_and_no_family(make
     assert not found.advice
 
 
-@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize("hard", [pytest.param(False, marks=pytest.mark.whole), True])
 def test_a_solution_may_be_zero(hard):
     problem = sx.Problem(
         sx.Box(t=(0, 1), x=(0, 1)),
@@ -369,7 +375,7 @@ def ringing():
 
 @pytest.mark.parametrize(
     "make",
-    [clamped, cantilever, millimetre, draining, pytest.param(ringing, marks=pytest.mark.slow)],
+    [clamped, cantilever, millimetre, draining, pytest.param(ringing, marks=pytest.mark.whole)],
 )
 def test_what_textbooks_pose_is_solved(make):
     found = sx.solve(make(), progress=False)
@@ -377,7 +383,7 @@ def test_what_textbooks_pose_is_solved(make):
     assert not found.advice
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_every_field_counts_by_its_own_size():
     """A trace of something in something large: its error is not small because it is."""
     trace = lambda x: 1e-4 * jnp.tanh(40 * (x - 0.4))  # noqa: E731
@@ -394,6 +400,7 @@ def test_every_field_counts_by_its_own_size():
     assert max(found.relative_l2(field=name) for name in "ac") <= found.estimate <= 1e-4
 
 
+@pytest.mark.whole
 def test_measurements_with_noise_contradict_nothing():
     draw = np.random.default_rng(0)
     times = draw.uniform(0, 2, (20, 1))
@@ -433,6 +440,7 @@ def stretched(**unknowns):
     )
 
 
+@pytest.mark.whole
 def test_unknowns_that_nothing_fixes_are_named():
     (words,) = sx.solve(
         diffusing(lambda x: x), progress=False
@@ -451,6 +459,7 @@ def test_unknowns_that_nothing_fixes_are_named():
     assert not found.advice
 
 
+@pytest.mark.whole
 def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
     """u'' + π² u = 0 between two zeros: any multiple of sin πx."""
     problem = sx.Problem(sx.Box(x=(0, 1)), lambda u: u.xx + jnp.pi**2 * u, [sx.Dirichlet(0)])
@@ -459,6 +468,7 @@ def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
     assert "a family of solutions of 1 dimension" in found.advice[0]
 
 
+@pytest.mark.whole
 def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
     """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and what is found is no solution."""
     monkeypatch.setattr("separax.solving.automatic.use_early_first", lambda problem: False)
@@ -537,13 +547,10 @@ def test_a_start_close_to_an_unstable_state_leaves_it():
     assert not found.advice
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "make",
-    [
-        epidemic,
-        pytest.param(relaxation, marks=pytest.mark.slow),
-        pytest.param(pendulum, marks=pytest.mark.slow),
-    ],
+    [epidemic, relaxation, pendulum],
 )
 def test_long_times_of_nonlinear_equations(make):
     problem, exact = make()
@@ -556,7 +563,7 @@ def test_long_times_of_nonlinear_equations(make):
     assert not found.advice
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_front_that_grows_into_an_unstable_state():
     """Fisher's equation and its wave, u = (1 + exp((x - ct) / √6))⁻²."""
 
@@ -654,6 +661,7 @@ def products(rank):
     return sx.solve(problem, how, progress=False)
 
 
+@pytest.mark.whole
 def test_too_few_products_are_named():
     few, enough = products(1), products(3)
     assert few.relative_l2() > 0.3
@@ -673,6 +681,7 @@ def bent():
     )
 
 
+@pytest.mark.whole
 def test_a_tolerance_that_cannot_be_met():
     found = sx.solve(bent(), tolerance=1e-9, progress=False)
     assert 1e-9 < found.relative_l2() < found.estimate < 0.1
@@ -680,13 +689,14 @@ def test_a_tolerance_that_cannot_be_met():
     assert "the functions along x are the limit" in found.advice[1]
 
 
+@pytest.mark.whole
 def test_rounding_is_named():
     found = sx.solve(oscillator(), tolerance=1e-30, progress=False)
     assert found.relative_l2() < 1e-9
     assert "rounding is the limit" in found.advice[1]
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_run_that_was_stopped_goes_on_with_its_last_level(tmp_path, monkeypatch):
     """Stopped in its second level, it is not begun from the first again."""
     monkeypatch.setattr(

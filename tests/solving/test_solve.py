@@ -468,6 +468,7 @@ def test_a_run_that_failed_can_be_resumed(tmp_path):
 # --- accuracy ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 def test_an_ordinary_differential_equation():
     solution = sx.solve(
         decay(),
@@ -482,6 +483,7 @@ def test_an_ordinary_differential_equation():
     assert float(solution.integral()) == pytest.approx((1 - math.exp(-2)) / 2, abs=2e-3)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "options",
     [
@@ -500,6 +502,7 @@ def test_heat(options):
     assert solution(t=INSIDE, x=INSIDE[:3]).shape == (6, 3)
 
 
+@pytest.mark.whole
 def test_built_in_conditions():
     """Periodic in x and zero at the start, exactly, whatever the training."""
 
@@ -522,6 +525,7 @@ def test_built_in_conditions():
     assert solution.relative_l2() < 5e-3
 
 
+@pytest.mark.whole
 def test_a_system_with_an_unknown_coefficient():
     """u_t = c v_x, v_t = c u_x with c = 2: u = sin x cos 2t, v = cos x sin 2t, seen at some points only."""
     true = {
@@ -577,6 +581,7 @@ def test_a_run_is_not_resumed_with_another_equation(tmp_path):
         sx.solve(problem(0.2), small, out=tmp_path, resume=True)
 
 
+@pytest.mark.whole
 def test_a_raising_callback_loses_nothing(tmp_path):
     def stop(**now):
         raise KeyError("mine")

@@ -42,7 +42,7 @@ class OnlyEnd(sx.AbstractHook):
         self.solution = solution
 
 
-@pytest.mark.parametrize("windows", [1, 2])
+@pytest.mark.parametrize("windows", [1, pytest.param(2, marks=pytest.mark.whole)])
 def test_hooks_are_told_of_start_updates_and_end(windows):
     seen, end, plain = Seen(), OnlyEnd(), []
     solution = sx.solve(
@@ -77,6 +77,7 @@ def test_the_end_of_a_run_that_diverged_is_told():
     assert end.solution is error.value.solution
 
 
+@pytest.mark.whole
 def test_the_end_of_a_solve_without_a_recipe_is_told_of_what_is_kept(tmp_path):
     end = OnlyEnd()
     solution = sx.solve(decay(), out=tmp_path / "run", callback=end, progress=False)

@@ -75,7 +75,11 @@ def test_a_minimiser_keeps_its_points_and_begins_where_the_one_before_ended():
 
 @pytest.mark.parametrize(
     "optimiser",
-    [optax.adam(1e-2), sx.Optax(optax.adam, 1e-2), optax.flatten(optax.adam(1e-2))],
+    [
+        optax.adam(1e-2),
+        pytest.param(sx.Optax(optax.adam, 1e-2), marks=pytest.mark.whole),
+        pytest.param(optax.flatten(optax.adam(1e-2)), marks=pytest.mark.whole),
+    ],
     ids=["bare", "by name", "flattened"],
 )
 def test_adam_of_optax_is_ours(optimiser):
@@ -85,6 +89,7 @@ def test_adam_of_optax_is_ours(optimiser):
     np.testing.assert_allclose(found.history.total, ours.history.total, rtol=1e-9)
 
 
+@pytest.mark.whole
 def test_a_made_argument_is_made():
     falling = sx.Optax(optax.cosine_decay_schedule, 1e-2, 40)
     named = solved(recipe(sx.Optax(optax.adam, falling), precision="float64"))
@@ -124,7 +129,7 @@ def test_optax_is_given_value_gradient_and_function():
         places = trainer.loss.draw(jax.random.wrap_key_data(state.key), jnp.array(0))
         after, record = launch(state, 1)
         objective = trainer.objective(places)
-        value, slope = jax.value_and_grad(objective)(params)
+        value, slope = jax.jit(jax.value_and_grad(objective))(params)
     seen = after.optimiser
     assert float(seen["value"]) == pytest.approx(record[-1, -1], rel=1e-14)
     assert float(seen["again"]) == pytest.approx(record[-1, -1], rel=1e-12)
@@ -190,12 +195,14 @@ def test_a_sampler_is_told_of_the_last_draw_before_the_next():
         params = jnp.copy(first.model)
         last, record = launch(first, 1)
         place, *_ = trainer.loss.draw(key, jnp.array(0))
-        (expected,) = trainer.loss.squares(trainer.model(params), place, {}).values()
+        squares = jax.jit(lambda p: trainer.loss.squares(trainer.model(p), place, {}))
+        (expected,) = squares(params).values()
         np.testing.assert_allclose(last.sampler["squares"], expected, rtol=1e-9)
         assert last.sampler["number"] == 1
         # and the next draw follows from that
         places = trainer.loss.draw(key, jnp.array(1), last.sampler)
-        total = trainer.loss.total(trainer.loss(trainer.model(params), places))
+        loss = trainer.loss
+        total = jax.jit(lambda p: loss.total(loss(trainer.model(p), places)))(params)
     assert record[0, -1] == pytest.approx(float(total), rel=1e-9)
 
 
@@ -258,10 +265,15 @@ class Late(sx.AbstractWeighting):
 def test_points_are_weighed_one_by_one(double):
     how = recipe(precision="float64", emphasis=1.0, weighting=Late())
     objective, state = prepared(how)
-    value = objective(state.model)
-    model, (inside, *_) = objective.model(state.model), objective.places
-    terms = dict(zip(objective.loss.names, objective.loss(model, objective.places)))
-    (squares,) = objective.loss.squares(model, inside, {}).values()
+    inside = objective.places[0]
+
+    @jax.jit
+    def evaluated(params):
+        model, loss = objective.model(params), objective.loss
+        return objective(params), loss(model, objective.places), loss.squares(model, inside, {})
+
+    value, terms, squares = evaluated(state.model)
+    terms, (squares,) = dict(zip(objective.loss.names, terms)), squares.values()
     expected = jnp.mean(inside.arrays()["t"] * squares) + 3 * terms["initial"] + terms["dirichlet"]
     assert float(value) == pytest.approx(float(expected), rel=1e-12)
 
@@ -283,15 +295,9 @@ def test_normal_equations_know_the_density(double):
     assert float(by_weights) == pytest.approx(float(value), rel=1e-10)
     assert float(by_layers) == pytest.approx(float(value), rel=1e-10)
     np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-10)
-    plain = objective.loss.total(
-        dataclasses_loss(how)(objective.model(state.model), objective.places)
-    )
-    assert value < plain
-
-
-def dataclasses_loss(how):
-    """The same loss without a weighting."""
-    return Loss(heat(), dataclasses.replace(how, weighting=sx.Constant()))
+    unweighed = Loss(heat(), dataclasses.replace(how, weighting=sx.Constant()))
+    plain = jax.jit(lambda p: unweighed.total(unweighed(objective.model(p), objective.places)))
+    assert value < plain(state.model)
 
 
 # --- resuming --------------------------------------------------------------------------------------------------------
@@ -317,6 +323,7 @@ def test_a_run_goes_on_with_the_state_of_its_parts(tmp_path, monkeypatch):
         np.testing.assert_array_equal(one[name], other[name])
 
 
+@pytest.mark.whole
 def test_several_seeds_have_states_of_their_own():
     how = recipe(sampler=Watching(), weighting=Balanced(), precision="float64")
     _, together = solved(how, seed=[3, 4])
