@@ -42,6 +42,7 @@ def test_list_names_the_catalogue(tmp_path):
     assert "klein-gordon" in done.stdout
 
 
+@pytest.mark.whole
 def test_solve_prints_one_json_object_and_keeps_the_run(tmp_path):
     done = separax("solve", "klein-gordon", *FAST, "--seed", "3", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -82,7 +83,7 @@ def test_a_baseline_runs(tmp_path):
     assert json.loads(done.stdout)["network"] == "pinn"
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_several_seeds_report_each(tmp_path):
     done = separax("solve", "helmholtz", *FAST, "--seeds", "2", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -119,6 +120,7 @@ def test_bad_input_is_named_and_nothing_is_written(tmp_path, arguments, words):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.whole
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
     first = separax("solve", "helmholtz", *FAST, "--out", "run", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
@@ -141,7 +143,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
     assert "resume" in other.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(tmp_path):
     options = ["klein-gordon", "--points", "8", "--steps", "1000", "--json"]
     command = [sys.executable, "-m", "separax", "solve", *options, "--out", "cut"]
@@ -171,7 +173,7 @@ def test_ctrl_c_keeps_the_best_and_resume_ends_where_an_uninterrupted_run_does(t
     assert (tmp_path / "cut" / "history.csv").read_text().count("\n") >= 100
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_bench_prints_both_steps(tmp_path):
     done = separax("bench", "helmholtz", "--points", "8", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -62,6 +62,7 @@ def test_a_script_cannot_catch_the_end_of_its_reading(written):
     assert files.asked(file).problem.name == "heat"
 
 
+@pytest.mark.whole
 def test_solve_solves_again_when_a_file_was_read(written):
     found = files.asked(written("sx.solve(heat)"))
     assert isinstance(sx.solve(found.problem, progress=False), sx.Solution)
@@ -186,6 +187,7 @@ def test_what_is_for_the_catalogue_is_refused_for_a_file(written, tmp_path):
         prepare("helmholz", None, None)
 
 
+@pytest.mark.whole
 def test_the_command_line_solves_a_file(written, tmp_path):
     command = [
         sys.executable,

@@ -500,6 +500,7 @@ def test_the_error_followed_during_training_is_of_the_inside(solution):
     )  # on a coarser lattice
 
 
+@pytest.mark.whole
 def test_a_pointwise_network_learns_on_a_shape():
     problem = sx.Problem(
         SQUARE, poisson, [sx.Dirichlet(0)], inside=indicator(disc), reference=parabola
@@ -625,6 +626,7 @@ def test_a_wall_that_is_held_in_part_and_free_in_part():
     assert solved(problem, 5, 12).relative_l2() < 1e-10
 
 
+@pytest.mark.whole
 def test_a_half_disc_with_a_mirror():
     """-Δu = 1 with u = 0 on the arc and no slope across the cut, which is a part of the boundary,
     too."""
@@ -659,6 +661,7 @@ def timed(t, x, y):
     return jnp.exp(-t) * x
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("coarse")
 def test_windows_of_time_on_a_shape_have_boundaries_of_their_own():
     problem = sx.Problem(

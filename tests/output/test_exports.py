@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.image import imread
 from PIL import Image
 from typer.testing import CliRunner
+from untrained import untrained_march
 
 import separax as sx
 from separax.cli.app import app
@@ -34,8 +35,7 @@ def run(tmp_path_factory):
     )
     folder = tmp_path_factory.mktemp("exports") / "run"
     how = sx.Recipe(sx.SPINN(rank=3, width=6, depth=1), points=4, steps=10)
-    sx.solve(problem, how, out=folder, windows=2, progress=False)
-    return folder
+    return untrained_march(problem, how, windows=2).save(folder)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from separax.solution.record import make_record
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-# its pages are made once, by one of the workers
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed")
+NO_BROWSER = "there is no browser: install chromium, e.g. apt-get install chromium"
+pytestmark = [pytest.mark.whole, pytest.mark.skipif(CHROMIUM is None, reason=NO_BROWSER)]
 
 SMALL = sx.Recipe(sx.SPINN(rank=4, width=8, depth=1), points=6, steps=50)
 CORE = sx.Recipe(

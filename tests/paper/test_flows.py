@@ -162,6 +162,7 @@ def test_a_random_flow_has_no_divergence_and_no_mean(seed, peak, more, speed):
     assert 0.8 * speed < flow.max_speed <= speed * (1 + 1e-12)
 
 
+@pytest.mark.whole
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32), peak=st.integers(1, 4))
 @example(seed=1995, peak=1)  # on a grid, the highest of two peaks is not the higher one
@@ -203,6 +204,7 @@ def test_a_seed_is_a_flow():
     )
 
 
+@pytest.mark.whole
 def test_the_energy_lies_about_the_wavenumber_that_was_asked_for():
     """The mean spectrum of many flows is exp(-4 log²(k/peak)) / k but for a factor, and is the same
     in all directions."""

@@ -156,9 +156,10 @@ def test_the_papers_settings_in_two_dimensions():
     assert {term.fixed.shape for term in initial} == {(1, 128, 128)}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "recipe",
-    [solved(20, 6, 62, iterations=60), pytest.param(recipe("best"), marks=pytest.mark.slow)],
+    [solved(20, 6, 62, iterations=60), pytest.param(recipe("best"), marks=pytest.mark.whole)],
     ids=["solved", "trained"],
 )
 def test_a_small_chaotic_case_is_solved(recipe):
@@ -177,7 +178,7 @@ def test_a_small_chaotic_case_is_solved(recipe):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_windows_and_an_initial_flow_from_the_command_line(tmp_path):
     flow = random_flow(3, points=64)
     np.savez(tmp_path / "flow.npz", u=flow.u, v=flow.v)
@@ -226,7 +227,7 @@ def test_bad_options_are_explained(options, words, tmp_path, monkeypatch):
     assert words in " ".join(done.stderr.split())
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_marched_solution_has_the_derived_quantities(tmp_path):
     problem, recipe = find("navier-stokes").make("best", "spinn-mod")
     small = dataclasses.replace(recipe, points=8).with_steps(20)

@@ -36,6 +36,7 @@ from separax.runs.lock import Lock
 from separax.solving.entry import solve
 from separax.training.trainer import Trainer
 
+pytestmark = pytest.mark.whole
 JOB = Job("helmholtz", "spinn", 6, (0, 1), steps=40)
 
 
@@ -170,7 +171,6 @@ def test_a_damaged_record_is_named_and_made_again(folder):
     assert run_of(folder).name == run_of(folder, "helmholtz/").name
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_longer_run_takes_the_place_of_a_shorter_one(folder, monkeypatch):
     path, longer = folder / "helmholtz" / "spinn-6.json", dataclasses.replace(JOB, steps=60)
@@ -331,7 +331,6 @@ def test_a_picture_is_drawn_beside_the_records(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.slow
 def test_errors_are_means_over_windows_and_components(tmp_path, monkeypatch):
     small = dataclasses.replace(CATALOGUE["navier-stokes"], windows=2)
     monkeypatch.setitem(CATALOGUE, "navier-stokes", small)
@@ -415,7 +414,6 @@ def test_too_little_memory_skips_a_row_and_goes_on(tmp_path, monkeypatch):
     assert recorded(jobs[0], tmp_path) is None  # tried again when there is more
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_seeds_are_trained_in_groups_where_memory_is_short(done, tmp_path, monkeypatch):
     problem, recipe = JOB.make()
@@ -562,7 +560,6 @@ def plain(text):
     return " ".join(text.split())
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_an_interrupted_row_goes_on_and_ends_where_an_uninterrupted_one_does(tmp_path, monkeypatch):
     row = ["helmholtz", "--networks", "spinn", "--points", 5, "--steps", 1500, "--seeds", 2]
@@ -627,7 +624,6 @@ def test_tables_and_figures_are_written(folder):
         assert f"## {name}\n" in text
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
     """Untrained networks will do: what is drawn is where, and beside what."""

@@ -160,7 +160,12 @@ def test_what_cannot_be_evaluated_is_not_stepped_on(optimiser):
 
 
 @pytest.mark.parametrize(
-    ("second", "precision"), [(sx.LBFGS, "float32"), (sx.LBFGS, "float64"), (sx.BFGS, "float64")]
+    ("second", "precision"),
+    [
+        (sx.LBFGS, "float32"),
+        pytest.param(sx.LBFGS, "float64", marks=pytest.mark.whole),
+        (sx.BFGS, "float64"),
+    ],
 )
 def test_the_second_goes_on_where_adam_ended(second, precision):
     """On a rule of quadrature, where all losses are of the same points."""
@@ -230,6 +235,7 @@ def test_a_stage_begins_from_the_best_on_one_draw_of_its_own():
     assert np.all(np.diff(falling) < 1e-3 * falling[:-1])  # on new draws they would go up and down
 
 
+@pytest.mark.whole
 def test_what_fits_the_points_alone_is_not_taken_for_the_solution():
     """Six points of a steep equation, and a network that can do anything between them."""
     steep = sx.Problem(
@@ -295,7 +301,7 @@ def test_the_last_parameters_are_looked_at_too():
         )
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_seeds_trained_together_are_those_trained_alone():
     how = recipe(sx.Adam(1e-2), sx.LBFGS(20), steps=20, precision="float64")
     _, together = sx.solve(decay(), how, seed=[3, 4])

@@ -161,6 +161,7 @@ def test_only_the_weights_of_layers_are_matrices(network):
     np.testing.assert_array_equal(plain, again)  # in the order they had
 
 
+@pytest.mark.whole
 def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "separax.training.session.LAUNCH_SECONDS", 0.0
@@ -184,6 +185,7 @@ def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
     assert sx.load(tmp_path / "straight").recipe.optimisers == how.optimisers
 
 
+@pytest.mark.whole
 def test_seeds_are_trained_together():
     """They part where rounding chooses among eigenvectors of one eigenvalue, such as zero, but not
     far."""

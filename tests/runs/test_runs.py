@@ -200,7 +200,7 @@ def test_a_solution_is_saved_and_loaded(made, tmp_path):
         solution.save(tmp_path / "a")
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_seeds_of_a_march_are_loaded(tmp_path):
     found = solve(
         tmp_path / "run",
@@ -283,6 +283,7 @@ def test_shapes_are_kept_by_samples(inside):
     np.testing.assert_array_equal(samples(kept), samples(problem.shape))
 
 
+@pytest.mark.whole
 def test_nothing_is_said_outside_a_loaded_shape(tmp_path):
     box, ends = sx.Box(x=(-1, 1), y=(-1, 1)), sx.Dirichlet(0, on=("x", "y"))
     disc = sx.Problem(box, lambda u: u.xx + u.yy + 1, [ends], inside=lambda x, y: x**2 + y**2 - 1)
@@ -405,6 +406,7 @@ def hold(folder, ready):
     time.sleep(600)
 
 
+@pytest.mark.whole
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
     context = multiprocessing.get_context("forkserver")
     ready = context.Event()
@@ -474,6 +476,7 @@ def test_a_solution_outlives_whatever_goes_wrong_while_it_is_kept(tmp_path, monk
     assert "solution.save(folder)" in said
 
 
+@pytest.mark.whole
 def test_what_a_solve_says_of_itself_is_loaded(tmp_path):
     half = sx.Problem(sx.Box(t=(0, 2)), lambda u: u.tt + u, [sx.Initial(1.0)])
     whole = sx.Problem(sx.Box(t=(0, 2)), lambda u: u.t + u, [sx.Initial(1.0)])
@@ -521,6 +524,7 @@ def doomed(folder):
     solve(folder, callback=die)
 
 
+@pytest.mark.whole
 def test_a_killed_run_is_resumed_bit_for_bit(made, tmp_path, capsys):
     """Killed while the second state is perhaps still being written; benchmarks/kill_loop.py does it
     200 times, anywhere."""

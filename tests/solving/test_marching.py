@@ -142,7 +142,7 @@ def test_factors_are_those_of_a_window(marched):
     np.testing.assert_allclose(factors.values(), marched(t=t, x=x), atol=2e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_several_seeds_march_side_by_side():
     how = recipe(precision="float64", steps=100)
     both = sx.solve(problem(), how, windows=2, seed=[0, 3], progress=False)
@@ -190,6 +190,7 @@ def test_a_second_order_equation_hands_on_its_slope():
     assert found.windows[1].relative_l2() < 0.05
 
 
+@pytest.mark.whole
 def test_a_warm_start_begins_where_the_last_window_ended():
     cold, warm = (
         sx.solve(problem(), recipe(steps=100), windows=2, warm=w, progress=False)
@@ -200,7 +201,7 @@ def test_a_warm_start_begins_where_the_last_window_ended():
     assert first[1] < 0.2 * first[0]
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_pointwise_networks_march_too():
     found = sx.solve(
         problem(), recipe(network=sx.PINN(width=16, depth=2), steps=400), windows=2, progress=False
@@ -231,7 +232,7 @@ def test_the_state_at_the_end_is_handed_on_exactly(marched):
         assert float(given[START]) == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_table_of_the_users_is_kept():
     x = np.linspace(0, 2, 24, endpoint=False)
     table = sx.Initial(np.asarray(exact(1.0, x)), lattice={"x": x})
@@ -301,7 +302,7 @@ def test_a_march_goes_on_where_it_stopped(tmp_path, monkeypatch):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 def test_a_march_goes_on_after_a_window_that_ended_in_a_later_stage(tmp_path):
     stages = [sx.Adam(5e-3, steps=20), sx.LBFGS(20)]
     options = {"recipe": recipe(optimiser=stages, steps=40), "windows": 2, "progress": False}
@@ -329,6 +330,7 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
     assert (tmp_path / "run" / "windows" / "001" / "solution.npz").exists()
 
 
+@pytest.mark.whole
 def test_a_window_that_diverged_is_begun_again_with_another_rate(tmp_path):
     def brittle(u, t, x):  # breaks where a large step takes a later window too far
         return jnp.where((t > 1.5) & (jnp.abs(u.value) > 8), jnp.inf, 1.0) * (
