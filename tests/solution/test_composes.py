@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from untrained import untrained, untrained_march
 
@@ -139,33 +140,82 @@ def test_derivatives_through_jax_are_those_of_d(solution, callers):
     near(second[..., 0, 1].T, expected, solution, callers, digits=100)
 
 
-def test_gradients_with_respect_to_parameters_agree_with_differences(solution, callers):
-    """Along a random direction: d/dε s(θ + ε v) at ε = 0, in float64."""
-    if not (callers and solution.dtype == np.float64):
-        pytest.skip("differences of float32 say little")
-    dynamic, static = eqx.partition(solution, eqx.is_inexact_array)
-    keys = iter(jax.random.split(jax.random.key(1), 100))
-    model = jax.tree.map(lambda a: jax.random.normal(next(keys), a.shape), dynamic)
-    # times are no parameters of a network, but leaves: they move with the rest
-    value = lambda s: jnp.sum(fields(s.at(INSIDE)) ** 2)  # noqa: E731
-    gradient = eqx.filter_grad(value)(solution)
-    slope = sum(
-        float(jnp.vdot(g, v)) for g, v in zip(jax.tree.leaves(gradient), jax.tree.leaves(model))
-    )
+def everything(solution, points):
+    """All that can be asked of a solution, as one vector."""
+    first, *_, last = solution.problem.box.axes
+    along = {a: points[:, i] for i, a in enumerate(solution.problem.box.axes)}
+    product = (lambda u, v: u * v) if "v" in solution.problem.fields else lambda u: u * u
+    found = [
+        solution(**along),
+        solution(**along | {first: points[0, 0]}),
+        solution.at(points),
+        solution.point(points[1]),
+        solution.d(**{last: 1}).at(points),
+        solution.of(product)(**along),
+        solution.integral(),
+        solution.integral(last, **{first: points[:, 0]}),
+        solution.integral(first, **{last: points[0, 1]}),
+        solution.norm(),
+    ]
+    if solution.problem.reference is not None:
+        found.append(solution.relative_l2())
+    if solution.is_separable and len(solution.models) == 1:
+        factors = solution.separable(sx.Lattice(**along), order=1)
+        found += [f.jets for f in (factors.values() if isinstance(factors, dict) else [factors])]
+    values = jax.tree.map(jnp.nan_to_num, jax.tree.leaves(found))
+    return jnp.concatenate([jnp.ravel(each) for each in values])
 
-    def moved(step):
-        there = jax.tree.map(lambda a, v: a + step * v, dynamic, model)
-        return float(value(eqx.combine(there, static)))
 
-    step = 1e-5
-    assert slope == pytest.approx((moved(step) - moved(-step)) / (2 * step), rel=1e-5, abs=1e-8)
+@pytest.fixture(scope="module", params=MADE)
+def exact(request):
+    return MADE[request.param]("float64")
+
+
+def test_everything_can_be_asked_inside_a_transformation(exact):
+    points = INSIDE
+    with jax.enable_x64(True):
+        plain = everything(exact, points)
+        np.testing.assert_allclose(jax.jit(everything)(exact, points), plain, rtol=1e-9, atol=1e-9)
+        of_points = lambda p: everything(exact, p)  # noqa: E731
+        both = jax.jit(jax.vmap(of_points))(jnp.stack([points, 0.9 * points]))
+        np.testing.assert_allclose(both[0], plain, rtol=1e-9, atol=1e-9)
+        forward, backward = (jax.jit(f(of_points))(points) for f in (jax.jacfwd, jax.jacrev))
+        np.testing.assert_allclose(forward, backward, rtol=1e-8, atol=1e-8)
+
+
+def test_gradients_with_respect_to_parameters_agree_with_differences(exact):
+    """Of all that can be asked, along a random direction: d/dε s(θ + ε v) at ε = 0."""
+    with jax.enable_x64(True):
+        dynamic, static = eqx.partition(exact, eqx.is_inexact_array)
+        keys = iter(jax.random.split(jax.random.key(1), 100))
+        toward = jax.tree.map(lambda a: jax.random.normal(next(keys), a.shape), dynamic)
+        value = jax.jit(lambda s: jnp.sum(everything(s, INSIDE) ** 2))
+        gradient = jax.tree.leaves(eqx.filter_grad(value)(exact))
+        slope = sum(jnp.vdot(g, v) for g, v in zip(gradient, jax.tree.leaves(toward)))
+
+        def moved(step):
+            there = jax.tree.map(lambda a, v: a + step * v, dynamic, toward)
+            return value(eqx.combine(there, static))
+
+        step = 1e-5
+        difference = (moved(step) - moved(-step)) / (2 * step)
+        assert float(slope) == pytest.approx(float(difference), rel=1e-5, abs=1e-8)
+
+
+def test_solutions_of_several_seeds_are_asked_at_once(callers):
+    """An array of solutions, which `vmap` runs over."""
+    first, second = (untrained_march(HEAT, recipe("float32"), 2) for _ in range(2))
+    second = eqx.tree_at(lambda s: s.models, second, jax.tree.map(lambda a: 2 * a, second.models))
+    both = jax.tree.map(lambda *each: jnp.stack(each), first, second)
+    found = jax.vmap(lambda s: s.at(INSIDE))(both)
+    for values, one in zip(found, (first, second)):
+        near(values, one.at(INSIDE), one, callers)
 
 
 def test_integrals_and_factors_compose(solution, callers):
-    plain = solution.integral()
     found = jax.jit(lambda s: s.integral())(solution)
-    near(fields(found), fields(plain), solution, callers)
-    if not solution.is_separable or len(solution.pieces) > 1:
+    near(fields(found), fields(solution.integral()), solution, callers)
+    if not solution.is_separable or len(solution.models) > 1:
         return
     place = sx.Lattice(**axes_of(solution))
     factors = jax.jit(lambda s: s.separable(place, order=1))(solution)
@@ -252,26 +302,58 @@ def test_a_solution_in_an_optimisation_loop():
         return jax.lax.fori_loop(0, 300, lambda _, x: jnp.clip(x + 0.05 * slope(x), -1, 1), x)
 
     xs = jnp.linspace(-1, 1, 401)
-    top = climb(solution, xs[jnp.argmax(solution(t=0.5, x=xs))])
-    assert (
-        float(solution.point(jnp.array([0.5, top]))) >= float(jnp.max(solution(t=0.5, x=xs))) - 1e-6
-    )
+    values = solution(t=0.5, x=xs)
+    top = solution.point(jnp.array([0.5, climb(solution, xs[jnp.argmax(values)])]))
+    assert float(top) >= float(jnp.max(values)) - 1e-6
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_solution_is_trained_by_optax_in_one_program():
+    """Its leaves are its parameters and nothing else, so that a loop can carry it."""
+    solution = untrained_march(HEAT, recipe("float32"), 2)
+    optimiser = optax.adam(1e-2)
+
+    def fit(s):
+        return jnp.mean((s.at(INSIDE) - INSIDE[:, 1]) ** 2)
+
+    @jax.jit
+    def trained(s):
+        def step(_, carry):
+            s, state = carry
+            updates, state = optimiser.update(jax.grad(fit)(s), state)
+            return optax.apply_updates(s, updates), state
+
+        return jax.lax.fori_loop(0, 100, step, (s, optimiser.init(s)))[0]
+
+    found = trained(solution)
+    assert jax.tree.structure(found) == jax.tree.structure(solution)
+    assert fit(found) < 0.1 * fit(solution)
 
 
 @pytest.mark.whole
-def test_an_exported_program_runs_without_separax(tmp_path):
-    solution = untrained_march(HEAT, recipe("float32"), 2)
+@pytest.mark.parametrize("kind", ["marched", "system", "shape", "pointwise"])
+def test_an_exported_program_runs_without_separax(kind, tmp_path):
+    """For any number of points, in a process where separax cannot be imported."""
+    precision = "float64" if kind == "system" else "float32"
+    solution = MADE[kind](precision)
     path = solution.export(tmp_path / "u.jax")
-    np.save(tmp_path / "points.npy", INSIDE.astype(np.float32))
-    script = (
-        "import sys, jax, numpy as np\n"
-        "from jax import export\n"
-        f"program = export.deserialize(open({str(path)!r}, 'rb').read())\n"
-        f"points = np.load({str(tmp_path / 'points.npy')!r})\n"
-        f"np.save({str(tmp_path / 'found.npy')!r}, program.call(points))\n"
-        "assert 'separax' not in sys.modules\n"
-    )
+    np.save(tmp_path / "points.npy", INSIDE.astype(precision))
+    script = f"""
+import sys
+sys.modules["separax"] = None
+import jax, numpy as np
+from jax import export
+jax.config.update("jax_enable_x64", {precision == "float64"})
+program = export.deserialize(open({str(path)!r}, "rb").read())
+points = np.load({str(tmp_path / "points.npy")!r})
+found = program.call(points)
+for name, values in (found if isinstance(found, dict) else {{"u": found}}).items():
+    np.save({str(tmp_path)!r} + f"/{{name}}.npy", values)
+    assert np.array_equal(program.call(points[:2])[name] if isinstance(found, dict)
+        else program.call(points[:2]), values[:2], equal_nan=True)
+"""
     subprocess.run([sys.executable, "-c", script], check=True)
-    np.testing.assert_allclose(
-        np.load(tmp_path / "found.npy"), solution.at(INSIDE), rtol=1e-5, atol=1e-7
-    )
+    expected = solution.at(INSIDE)
+    for name, values in (expected if isinstance(expected, dict) else {"u": expected}).items():
+        found = np.load(tmp_path / f"{name}.npy")
+        np.testing.assert_allclose(found, values, rtol=1e-5, atol=1e-7)
