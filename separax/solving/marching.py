@@ -84,8 +84,7 @@ def _march(
                 said = f"window {number + 1}: {trouble}{_kept_before(folder, number)}"
                 raise Diverged(said, joined() if found else trouble.solution) from trouble
         found.append(list(solved) if isinstance(solved, Ensemble) else [solved])
-        more = number + 1 < number_of_windows
-        if folder is not None and more and not folder.saver.busy:
+        if folder is not None and number + 1 < number_of_windows and not folder.saver.busy:
             keep_solution(folder, joined(), beside=True)  # each window is kept by itself, too
         # a window that was never trained is no part of a solution
         if context.interrupt.asked or found[-1][0].interrupted:

@@ -168,6 +168,7 @@ class Optax(AbstractGradientOptimiser):
         try:
             jax.eval_shape(update)
         except Exception as error:
+            said = next(iter(str(error).splitlines()), "")
             raise InputError(
                 f"optimiser: {self!r} makes no step of gradients, parameters, value, grad and"
                 f" value_fn ({str(error).splitlines()[0]}): write optimiser=optax.adamw(1e-3),"
