@@ -171,7 +171,7 @@ class Optax(AbstractGradientOptimiser):
             said = next(iter(str(error).splitlines()), "")
             raise InputError(
                 f"optimiser: {self!r} makes no step of gradients, parameters, value, grad and"
-                f" value_fn ({str(error).splitlines()[0]}): write optimiser=optax.adamw(1e-3),"
+                f" value_fn ({said}): write optimiser=optax.adamw(1e-3),"
                 " or a subclass of sx.AbstractMinimiser"
             ) from error
 
