@@ -255,6 +255,10 @@ class SPINN(AbstractArchitecture):
         )
         super().__post_init__()
         checks.settings("SPINN: merge", self.merge)
+        if self.merge in FORMATS.values():  # refuses a rank that is none of its kind
+            given: Any = self.rank
+            numbers = 1 + len(given) if isinstance(given, tuple) else 1
+            self._format(tuple(dict(given)) if _pairs(given) else ("",) * numbers)
         if self.breaks and not self.functions:
             raise InputError(
                 "SPINN: breaks are places where polynomials may have a kink: give functions, too"
