@@ -12,7 +12,7 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -37,6 +37,7 @@ class PaperNetwork(eqx.Module):
 
     bodies: list[dict[str, Any]]
     network: SeparableNetwork  # for the encodings; its own weights are not used
+    is_separable: ClassVar[bool] = True
 
     @classmethod
     def split(cls, network: SeparableNetwork) -> PaperNetwork:
@@ -138,7 +139,10 @@ class PaperLoss(Loss):
 
 
 def in_the_papers_way(network: Any) -> PaperNetwork | PointwiseNetwork:
-    return PaperNetwork.split(network.separable) if network.is_separable else network
+    """A network laid out as the paper's code has it; a pointwise one stays what it is."""
+    if isinstance(network, PaperNetwork) or not network.is_separable:
+        return network
+    return PaperNetwork.split(network.separable)
 
 
 def ours(
