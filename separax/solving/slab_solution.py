@@ -3,7 +3,6 @@ how far off the coarser one is, and the finer becomes a solution."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from ..domain import TIME
-from ..equations import Problem, disagreements
+from ..equations import Problem, disagreements, is_linear
 from ..solution import Solution, Timing
 from ..training import Progress
 from .elements import restricted
@@ -21,6 +20,7 @@ from .evolution import evolution_of
 from .pieces import Products, compressed, piecewise_solution
 from .slabs import March, Precision, Slab
 from .trained import Context
+from .ways import AbstractWay, Turn
 
 # what a first march is to leave of each slab, in t alone and in t and another axis
 FIRST = {False: 1e-11, True: 1e-6}
@@ -59,11 +59,26 @@ class SlabLevel:
     seconds: float
 
 
+class Slabs(AbstractWay):
+    """Slabs of time that are chosen on the way, for problems in t, or in t and one other axis."""
+
+    def suits(self, problem: Problem) -> bool:
+        return evolution_of(problem) is not None
+
+    def turn(self, problem: Problem) -> Turn:
+        # a linear equation in two axes is solved on all of them in one step, and more exactly if
+        # smooth
+        alone = problem.box.dimension == 1
+        return Turn.FIRST if alone or not is_linear(problem) else Turn.SECOND
+
+    def solve(self, problem: Problem, tolerance: float, context: Context) -> Solution | None:
+        return solve_in_slabs(problem, tolerance, context)
+
+
 def solve_in_slabs(
     problem: Problem,
     tolerance: float,
     context: Context,
-    before: Timing | None = None,
 ) -> Solution | None:
     """The solution of a problem that evolves, with its `estimate`, `levels` and `advice`.
 
@@ -72,7 +87,6 @@ def solve_in_slabs(
         tolerance: the relative L2 error that would do.
         context: who is told, and whether to stop. A march that is interrupted ends with the slabs
             that are done.
-        before: how long other ways took that were tried before.
 
     Returns: None where the problem does not evolve, or no slab of it could be solved.
     """
@@ -108,9 +122,6 @@ def solve_in_slabs(
     seconds = time.perf_counter() - start
     compiling = min(evolution.compiling, seconds)
     timing = Timing(compiling, seconds - compiling, sum(level.newton for level in levels))
-    if before is not None:
-        each = zip(dataclasses.astuple(timing), dataclasses.astuple(before))
-        timing = Timing(*(a + b for a, b in each))
     found = _solution(problem, best, levels, estimate, timing)
     words = _advice(problem, best, levels, estimate, tolerance, context.interrupt.asked)
     return found.with_outcome(advice=words)
