@@ -17,12 +17,13 @@ from ..solution import Solution, Timing
 from .advice import advised
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
+from .spline_solution import SplineWay
 from .trained import Context
 from .ways import AbstractWay, Turn
 
 TOLERANCE = 1e-4  # relative L2 error, where none is given
 POLYNOMIALS = Polynomials.__name__
-WAYS: tuple[AbstractWay, ...] = (Slabs(),)  # those of one turn in this order
+WAYS: tuple[AbstractWay, ...] = (Slabs(), SplineWay())  # those of one turn in this order
 
 
 def is_solvable_directly(problem: Problem) -> bool:

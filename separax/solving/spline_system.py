@@ -12,7 +12,6 @@ second derivative and a given value that is W ~ w / h³.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +26,7 @@ from .steady import MANY, Steady, SteadyCondition, places_of
 
 CONDITION = 20.0  # how much more conditions weigh than what a residual would leave
 RIDGE = 1e-14  # of the scaled normal equations: for functions that hardly reach into the domain
+FELT = 1e-5  # of the largest change in a row: a function that no row feels more is left out
 REFINEMENTS = 12
 DONE = 1e-15
 BALANCE = 1e6  # between equations, at most
@@ -176,7 +176,8 @@ class SplineSystem:
         cells = np.stack(
             [g.ravel() for g in np.meshgrid(*(np.arange(s.cells) for s in grid), indexing="ij")], 1
         )
-        cells = cells[np.lexsort([cells[:, a] for a in np.argsort([s.number for s in grid], kind="stable")])]
+        slowest = np.argsort([s.number for s in grid], kind="stable")
+        cells = cells[np.lexsort([cells[:, a] for a in slowest])]
         at = [s.edges[:-1, None] + s.lengths[:, None] * (self.unit + 1) / 2 for s in grid]
         share = [s.lengths[:, None] * self.rule / 2 for s in grid]
         points, weights = self._lattices(at, cells), self._lattices(share, cells).prod(0)
@@ -192,6 +193,11 @@ class SplineSystem:
                 for o in {0, *(orders[a] for k, orders in self.steady.keys if k == f)}:
                     bases[f, a, o] = s.in_cells(self.unit, o)[cells[:, a]]
         return Group(cells, points, np.sqrt(weights) * self._damping(points), bases)
+
+    @cached_property
+    def areas(self) -> np.ndarray:
+        """What each point inside stands for, (cells, points)."""
+        return (self.inside.weights / self._damping(self.inside.points)) ** 2
 
     @staticmethod
     def _lattices(each: Sequence[np.ndarray], cells: np.ndarray) -> np.ndarray:
@@ -355,26 +361,29 @@ class NormalEquations:
         order: of the coefficients; those that no row feels are zero.
     """
 
-    def __init__(self, rows: Sequence[Rows], order: np.ndarray, damping: float = 0.0):
+    def __init__(self, rows: Sequence[Rows], order: np.ndarray):
         self.rows, number = rows, len(order)
-        squares = np.zeros(number)
+        squares, felt = np.zeros((2, number))
         for r in rows:
-            np.add.at(squares, r.functions, np.einsum("crf,crf->cf", r.matrix, r.matrix))
-        self.used = order[squares[order] > 0]
+            own = np.abs(r.matrix)
+            np.add.at(squares, r.functions, np.einsum("crf,crf->cf", own, own))
+            largest = np.maximum(own.max(2, keepdims=True), 1e-300)
+            np.maximum.at(felt, r.functions, (own / largest).max(1))
+        # what hardly reaches into the domain would only be known to rounding
+        self.used = order[felt[order] > FELT]
         self.scale = np.zeros(number)
         self.scale[self.used] = 1 / np.sqrt(squares[self.used])
         place = np.zeros(number, int)
         place[self.used] = np.arange(len(self.used))
-        width = max(self._width(place, r) for r in rows)
-        self.band = width
-        bands = np.zeros((len(self.used), width + 1))
+        self.band = max(self._width(place, r) for r in rows)
+        bands = np.zeros((len(self.used), self.band + 1))
         for r in rows:
             self._add(bands, place, r)
         ridge = RIDGE
         while True:
             try:
-                matrix = bands.T.copy(order="F") if ridge < 1e-12 else bands.T
-                matrix[0] += ridge + damping
+                matrix = bands.T.copy(order="F")
+                matrix[0] += ridge
                 self.factor = scipy.linalg.cholesky_banded(
                     matrix, overwrite_ab=True, lower=True, check_finite=False
                 )
@@ -429,10 +438,15 @@ class NormalEquations:
         )
         return found
 
-    def step(self, refinements: int = REFINEMENTS) -> np.ndarray:
+    def step(self, left: Sequence[np.ndarray], refinements: int = REFINEMENTS) -> np.ndarray:
         """The change of the coefficients that makes the rows smallest: conjugate gradients, which
-        the factor makes quick; rounding in the normal equations is then no matter."""
-        left = [-r.left for r in self.rows]
+        the factor makes quick; rounding in the normal equations is then no matter.
+
+        Arguments:
+            left: of the rows.
+            refinements: steps of that method.
+        """
+        left = [-x for x in left]
         found = np.zeros(len(self.scale))
         right = self.transposed(left)
         first = last = 0.0
@@ -460,8 +474,3 @@ def cost(space: SplineSpace) -> float:
         others = [s.number for a, s in enumerate(own) if a != longest]
         band += own[longest].degree * int(np.prod(others))
     return float(space.number) * band**2
-
-
-def products_of(lists: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """All combinations."""
-    return itertools.product(*lists)

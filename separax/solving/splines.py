@@ -3,7 +3,7 @@ asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -146,8 +146,7 @@ def splines_between(
     bounds: tuple[float, float],
     cells: int,
     degree: int,
-    smoothness: int,
-    marks: Sequence[float] = (),
+    marks: Mapping[float, int] | None = None,
     periodic: bool = False,
 ) -> Splines:
     """Splines in about equal cells, with an edge at each mark.
@@ -156,16 +155,16 @@ def splines_between(
         bounds: of the axis.
         cells: how many, at least.
         degree: of the polynomials.
-        smoothness: the number of continuous derivatives at the marks.
-        marks: places where the functions may be less smooth.
+        marks: places that are to be edges, and how often each is a knot.
         periodic: whether the axis is.
     """
     first, last = bounds
-    inside = [m for m in sorted(set(marks)) if first < m < last]
+    repeated = {first: 1, last: 1} | {m: r for m, r in (marks or {}).items() if first < m < last}
+    inside = sorted(repeated)[1:-1]
     ends = np.array([first, *inside, last])
     edges, repeats = [np.array([first])], [np.ones(1, int)]
     for a, b in zip(ends[:-1], ends[1:]):
         n = max(1, round(cells * (b - a) / (last - first)))
         edges.append(np.r_[np.linspace(a, b, n + 1)[1:-1], b])
-        repeats.append(np.r_[np.ones(n - 1, int), degree - smoothness if b < last else 1])
+        repeats.append(np.r_[np.ones(n - 1, int), repeated[b]])
     return Splines(np.concatenate(edges), np.concatenate(repeats), degree, periodic)
