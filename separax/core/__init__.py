@@ -2,7 +2,14 @@
 
 from . import tuning
 from .cache import cache_folder, forget_oldest, keep_programs
-from .compilation import Options, options_for_few_runs, options_for_one_run, options_for_training
+from .compilation import (
+    NotAwaited,
+    Options,
+    compiled_unless,
+    options_for_few_runs,
+    options_for_one_run,
+    options_for_training,
+)
 from .devices import default_device, device_name, on_cpu, to_device
 from .errors import (
     DerivativeError,
@@ -36,8 +43,8 @@ from .threads import threads_for
 from .user_functions import as_array, call, fits, parameters
 
 __all__ = [
-    "PRECISION", "DerivativeError", "Diverged", "InputError", "MemoryPrediction", "Options",
-    "across", "add_up", "as_array", "available", "cache_folder", "call", "check_fits",
+    "PRECISION", "DerivativeError", "Diverged", "InputError", "MemoryPrediction", "NotAwaited", "Options",
+    "across", "add_up", "as_array", "available", "cache_folder", "call", "check_fits", "compiled_unless",
     "data_to_part", "default_device", "device_name", "difference", "finite", "fits",
     "forget_oldest", "in_bytes", "in_callers_precision", "in_float64", "in_tf32", "is_traced",
     "keep_programs", "listed", "nearest", "on_cpu", "one_of", "options_for_few_runs",
