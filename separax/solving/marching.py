@@ -96,7 +96,9 @@ def _march(
     if solution.solutions[0].interrupted:
         last, made = found[-1][0], sum(each[0].timing.steps for each in found)
         where = f"in window {len(found)} of {number_of_windows}" if made else ""
-        some = f", at step {last.timing.steps:,} of {steps:,}" if last.interrupted else ", at its end"
+        some = (
+            f", at step {last.timing.steps:,} of {steps:,}" if last.interrupted else ", at its end"
+        )
         solution = stopped(solution, context.interrupt, where and where + some)
     if folder is not None:
         folder.saver.wait()

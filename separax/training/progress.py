@@ -125,7 +125,7 @@ class _Lines:
 
     def __init__(self, print: Tell, tenths: bool):
         self.over = threading.Event()
-        self._print, self._tenths, self._due = print, tenths, 0.1
+        self._print, self._tenths, self._done = print, tenths, 0
         self._began = self._said = time.perf_counter()
         self._now: Progress | None = None
         if tenths:
@@ -140,8 +140,8 @@ class _Lines:
     def report(self, now: Progress) -> None:
         """Remembers how far a run is, and prints it at every tenth."""
         self._now = now
-        if self._tenths and now.step >= self._due * now.steps:
-            self._due = now.step / now.steps + 0.1
+        if self._tenths and 10 * now.step // now.steps > self._done:
+            self._done = 10 * now.step // now.steps
             self.tell(now.words)
 
     def _keep_talking(self) -> None:

@@ -95,9 +95,7 @@ class Trainer:
         hurried: whether to make as few steps as can be between two chances to stop.
     """
 
-    def __init__(
-        self, loss: Loss, seeds: int | None = None, stage: int = 0, hurried: bool = False
-    ):
+    def __init__(self, loss: Loss, seeds: int | None = None, stage: int = 0, hurried: bool = False):
         self.hurried = hurried
         self.loss, self.seeds, self.stage = loss, seeds, loss.recipe.stages[stage]
         self.optimiser = self.stage.optimiser
