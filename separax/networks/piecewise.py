@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..domain import Box
 from ..separable import AbstractFormat, sum_of_products, tucker_format
-from .activations import ACTIVATIONS
 from .bodies import MLP, Layer
-from .known_part import KnownPart
+from .layers import ACTIVATIONS
+from .network import KnownPart
 from .separable_network import SeparableNetwork
 from .taylor import Taylor, constant, stack_orders
 

@@ -220,7 +220,7 @@ def _at(edges: np.ndarray, coefficients: np.ndarray, x: np.ndarray) -> np.ndarra
     return np.einsum("rpf,rptf->rtp", basis, coefficients[e])
 
 
-# --- as a solution ----------------------------------------------------------------------------
+# --- as a solution ---------------------------------------------------------------------------
 
 
 def _solution(
