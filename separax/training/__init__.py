@@ -8,6 +8,6 @@ from .trainer import Compiled, Trainer, TrainState, program_bytes
 
 __all__ = [
     "AbstractHook", "Compiled", "Hooks", "Interrupt", "Progress", "Report",
-    "Session", "Tell", "TensorBoard", "TrainState", "Trainer", "check_memory", "clock", "device_for", "display",
-    "program_bytes",
+    "Session", "Tell", "TensorBoard", "TrainState", "Trainer", "check_memory", "clock",
+    "device_for", "display", "program_bytes",
 ]  # fmt: skip

@@ -9,7 +9,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import jax
 import numpy as np
