@@ -149,7 +149,7 @@ def plot(
     return lines(found) if len(cut.shown) == 1 else panels(found)
 
 
-# --- pictures ------------------------------------------------------------------------------------
+# --- pictures -----------------------------------------------------------------------------------
 
 
 class Scale(NamedTuple):
@@ -258,7 +258,7 @@ def _height(width: float, found: Sequence[Picture]) -> float:
     return width * max(to_scale) + 0.9 if len(to_scale) == len(found) else 1.1 * width
 
 
-# --- lines ---------------------------------------------------------------------------------------
+# --- lines --------------------------------------------------------------------------------------
 
 
 def lines(found: Sequence[Picture]) -> Figure:
@@ -348,22 +348,21 @@ def against_rank(rows: Sequence[Row], name: str) -> Figure:
     return figure
 
 
-# --- files ---------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------
 
 
-def save_figure(solution: Solution, path: str | os.PathLike[str], **options: Any) -> Path:
-    """A figure of a solution in a file: `save_figure(solution, "u.svg", x="x", y="y", t=0.5)`.
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Writes a figure to a file, whole or not at all.
 
     Arguments:
-        solution: what is shown.
-        path: of the file, whose ending says what it is.
-        options: those of `plot`.
+        figure: of matplotlib.
+        path: of the file, whose ending says what it is: .png, .svg or .pdf.
 
     Returns: the path.
     """
     path = Path(path)
     kind = known_ending(path, FIGURES)
-    content = _saved(plot(solution, **options), kind, **({"dpi": PRINTED} if kind == "png" else {}))
+    content = _saved(figure, kind, **({"dpi": PRINTED} if kind == "png" else {}))
     with new_file(path) as draft:
         draft.write_bytes(content)
     return path

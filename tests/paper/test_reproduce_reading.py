@@ -14,8 +14,7 @@ from rich.console import Console
 from separax.cli.console import drawn
 from separax.core.errors import InputError
 from separax.paper.reproduce import tables
-from separax.paper.reproduce.figures import error_against_rank, error_over_time, four_columns, save
-from separax.paper.reproduce.published import published, seeds_of, steps_of
+from separax.paper.reproduce.plan import published, seeds_of, steps_of
 from separax.paper.reproduce.records import collect, read_record, write_record
 from separax.paper.reproduce.rows import Summary, compare, interval, summarise
 from separax.paper.reproduce.showing import filled
@@ -460,91 +459,3 @@ def test_documents_that_cannot_be_filled_are_refused(tmp_path, text, words):
         page.write_text(text)
     with pytest.raises(InputError, match=words):
         filled(page, {"one": "1", "two": "2"})
-
-
-# --- figures --------------------------------------------------------------------------------------
-
-
-def line_of(panel, label):
-    """The line of a label: steps or points, and values."""
-    (line,) = [line for line in panel.get_lines() if line.get_label() == label]
-    return line.get_xydata()
-
-
-def size(path):
-    """Width and height from the head of a PNG."""
-    head = path.read_bytes()[:24]
-    assert head[:8] == b"\x89PNG\r\n\x1a\n"
-    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
-
-
-def test_four_columns_show_the_records_and_the_paper(tmp_path):
-    records = synthetic(seeds=7)
-    records.append(made(points=64, relative_l2=[9.0], rank=4))
-    figure = four_columns(records, PROBLEMS)
-    assert size(save(figure, tmp_path / "made" / "four.png")) == (2400, 2000)
-    panels = np.reshape(list(figure.axes), (4, 4))
-    assert all(panel.get_yscale() == "log" for panel in panels.ravel())
-    for problem, row in zip(PROBLEMS, panels):
-        ours = {
-            r["points"]: r
-            for r in records
-            if (r["problem"], r["network"]) == (problem, "spinn-mod") and len(r["seeds"]) == 7
-        }
-        x = sorted(ours)
-        np.testing.assert_allclose(
-            line_of(row[0], "spinn-mod"), [(n, np.mean(ours[n]["relative_l2"])) for n in x]
-        )
-        for panel, quantity in ((row[1], "ms_per_step"), (row[2], "memory_mb")):
-            expected = [(n, ours[n][quantity]) for n in x]
-            np.testing.assert_allclose(line_of(panel, "spinn-mod"), expected)
-        theirs = {p.points: p for p in published(problem) if p.network == "spinn-mod"}
-        for panel, quantity in zip(row, ("relative_l2", "ms_per_step", "memory_mb")):
-            expected = [(n, getattr(theirs[n], quantity)) for n in x]
-            np.testing.assert_allclose(line_of(panel, "published spinn-mod"), expected)
-        at = 16 if problem == "klein-gordon-3d" else 64
-        curve = ours[at]["curve"]
-        np.testing.assert_allclose(
-            line_of(row[3], "spinn-mod"),
-            np.stack([curve["steps"], np.mean(curve["relative_l2"], 1)], 1),
-        )
-        np.testing.assert_allclose(
-            line_of(row[3], "published spinn-mod"), [(50_000, theirs[at].relative_l2)]
-        )
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == ["pinn", "pinn-mod", "spinn", "spinn-mod", "published", "70 % confidence"]
-
-
-def test_error_against_rank_shows_means_and_bands(tmp_path):
-    ranks = (4, 8, 16, 32)
-    records = [
-        made(relative_l2=[1 / r, 1.2 / r, 1.4 / r], rank=r, ms_per_step=0.1 + r / 100)
-        for r in reversed(ranks)
-    ]
-    figure = error_against_rank([*records, *(r | {"problem": "klein-gordon"} for r in records)])
-    label = "Diffusion, (2+1)-d, spinn-mod, 64³"
-    np.testing.assert_allclose(line_of(figure.axes[0], label), [(r, 1.2 / r) for r in ranks])
-    np.testing.assert_allclose(line_of(figure.axes[1], label), [(r, 0.1 + r / 100) for r in ranks])
-    assert len(figure.axes[0].collections) == 2
-    assert size(save(figure, tmp_path / "rank.png")) == (1800, 720)
-    with pytest.raises(InputError, match="1 of 1 have none"):
-        error_against_rank([made()])
-
-
-def test_error_over_time_is_drawn_and_tabled(tmp_path):
-    over = {
-        "t": [0.0, 0.25, 0.5, 0.75, 1.0],
-        "relative_l2": [[0.01 * i, 0.03 * i] for i in range(1, 6)],
-    }
-    records = [
-        made("navier-stokes", points=n, relative_l2=(0.03, 0.04), over_time=over) for n in (32, 64)
-    ]
-    figure = error_over_time(records)
-    np.testing.assert_allclose(
-        line_of(figure.axes[0], "spinn-mod, 2¹⁸"), [(0.25 * i, 0.02 * (i + 1)) for i in range(5)]
-    )
-    text = tables.markdown(tables.time_table(records))
-    assert "| spinn-mod | 2¹⁸ | 0.02 ± " in text
-    assert "relative L2 t = 0.75" in text
-    with pytest.raises(InputError, match="'over_time'"):
-        error_over_time([made()])
