@@ -182,7 +182,8 @@ class Shape:
         bounds = np.array([self.box[a] for a in self.axes])
         length = bounds[:, 1] - bounds[:, 0]
         each = [
-            low + ((np.linspace(0, 1, lines + 1) if i == axis else (np.arange(lines) + 0.5) / lines))
+            low
+            + (np.linspace(0, 1, lines + 1) if i == axis else (np.arange(lines) + 0.5) / lines)
             * long
             for i, (low, long) in enumerate(zip(bounds[:, 0], length))
         ]

@@ -44,7 +44,9 @@ class Products:
     cores: np.ndarray | None = None
 
     @classmethod
-    def of(cls, edges: Edges, fields: Sequence[tuple[Sequence[np.ndarray], np.ndarray]]) -> Products:
+    def of(
+        cls, edges: Edges, fields: Sequence[tuple[Sequence[np.ndarray], np.ndarray]]
+    ) -> Products:
         """Fields of which each has factors by axis and a core of its own.
 
         Arguments:

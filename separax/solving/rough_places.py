@@ -130,12 +130,8 @@ def _gathered(
     """Places that so many lines share."""
     order = np.argsort(places)
     places, lines = places[order], lines[order]
-    groups = np.split(
-        np.arange(len(places)), np.flatnonzero(np.diff(places) > SAME * length) + 1
-    )
-    found = [
-        float(np.median(places[g])) for g in groups if len(g) and len(set(lines[g])) >= least
-    ]
+    groups = np.split(np.arange(len(places)), np.flatnonzero(np.diff(places) > SAME * length) + 1)
+    found = [float(np.median(places[g])) for g in groups if len(g) and len(set(lines[g])) >= least]
     return tuple(found) if len(found) <= MOST_PLACES else ()
 
 
@@ -160,7 +156,9 @@ def _contradictions(steady: Steady) -> np.ndarray:
             if not _inside(steady, corner[None])[0]:
                 continue
             here = [
-                c for c in plain if c.side == "-+"[(x, y)[box.index(c.axis or "")]] and _at(c, corner, box.axes)
+                c
+                for c in plain
+                if c.side == "-+"[(x, y)[box.index(c.axis or "")]] and _at(c, corner, box.axes)
             ]
             values = [(c.keys, c.axis, _value(c, corner)) for c in here]
             sizes += [abs(v) for *_, v in values]
@@ -202,7 +200,9 @@ def _inward_corners(steady: Steady) -> np.ndarray:
     normals = np.where(np.abs(normals) < 1e-4, 0.0, normals)
     normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     found = []
-    for i, j in pairs[np.argsort(np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1))]:
+    for i, j in pairs[
+        np.argsort(np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1))
+    ]:
         both = np.stack([normals[i], normals[j]])
         known = np.einsum("ni,ni->n", both, points[[i, j]])
         corner = np.linalg.solve(both, known)

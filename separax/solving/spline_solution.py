@@ -35,7 +35,11 @@ GAIN = 0.7  # an estimate that is no less than this part of the best one brought
 FINER = 1.6  # how much less the tails may be, in steps
 OF_USE = 1.15  # times the functions, at least
 AIM = 0.1  # of the tolerance: what the tails of all cells together may leave out
-GROWTH = {1: (1.5, 8.0), 2: (1.5, 5.0), 3: (1.4, 4.0)}  # of the number of functions from level to level
+GROWTH = {
+    1: (1.5, 8.0),
+    2: (1.5, 5.0),
+    3: (1.4, 4.0),
+}  # of the number of functions from level to level
 MOST_CUTS = 4  # of a cell from level to level
 MOST_WORK, MOST_NUMBERS = 2e11, 1.5e8  # multiplications and numbers of a factor
 NEWTON, STEPS_BACK = 25, 6
@@ -104,9 +108,7 @@ class NotConverged(Exception):
 
 
 class _Refinement:
-    def __init__(
-        self, steady: Steady, places: RoughPlaces, tolerance: float, context: Context
-    ):
+    def __init__(self, steady: Steady, places: RoughPlaces, tolerance: float, context: Context):
         self.steady, self.places = steady, places
         self.tolerance, self.context = tolerance, context
         self.levels: list[SplineLevel] = []
@@ -307,7 +309,9 @@ class _Refinement:
             if high <= 0:  # as much as can be had
                 low, high = (middle, high) if fits(finer) else (low, middle)
             else:  # as little as is of use
-                low, high = (low, middle) if finer.number >= least * space.number else (middle, high)
+                low, high = (
+                    (low, middle) if finer.number >= least * space.number else (middle, high)
+                )
         for finer in (cut(high), cut(low)):
             if fits(finer) and finer.number > OF_USE * space.number:
                 return finer
@@ -354,7 +358,9 @@ def _first_space(steady: Steady, places: RoughPlaces) -> SplineSpace:
         for a, axis in enumerate(box.axes):
             # a jump of a coefficient or a source is one of the highest derivative
             repeats = degree - max(orders[a], 1) + 1
-            marks = {float(c[a]): 1 for c in places.corners} | dict.fromkeys(places.jumps[a], repeats)
+            marks = {float(c[a]): 1 for c in places.corners} | dict.fromkeys(
+                places.jumps[a], repeats
+            )
             periodic = axis in steady.problem.periodic
             own.append(splines_between(box[axis], cells, degree, marks, periodic))
         fields.append(tuple(own))

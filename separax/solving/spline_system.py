@@ -274,7 +274,9 @@ class SplineSystem:
 
     @staticmethod
     def _table(
-        keys: Sequence[Key], products: dict[Key, np.ndarray], own: Sequence[np.ndarray],
+        keys: Sequence[Key],
+        products: dict[Key, np.ndarray],
+        own: Sequence[np.ndarray],
         coefficients: np.ndarray,
     ) -> np.ndarray:
         return np.stack([(products[k] @ coefficients[own[k[0]]][..., None])[..., 0] for k in keys])
@@ -325,13 +327,16 @@ class SplineSystem:
             left, slopes = condition.program(table[..., 0], 1.0, points, normals.T)
             ours = (np.abs(slopes[0]) * self._sizes(keys, group.cells)).sum(0)
             scale = group.weights * (felt / np.maximum(ours, 1e-300))[:, None]
-            yield self._made(
-                keys, products, own, slopes[..., None], left[..., None], scale[None]
-            )
+            yield self._made(keys, products, own, slopes[..., None], left[..., None], scale[None])
 
     def _made(
-        self, keys: Sequence[Key], products: dict[Key, np.ndarray], own: Sequence[np.ndarray],
-        slopes: np.ndarray, left: np.ndarray, scale: np.ndarray,
+        self,
+        keys: Sequence[Key],
+        products: dict[Key, np.ndarray],
+        own: Sequence[np.ndarray],
+        slopes: np.ndarray,
+        left: np.ndarray,
+        scale: np.ndarray,
     ) -> Rows:
         fields = [c for c in range(len(own)) if any(k[0] == c for k in keys)]
         rows, cells, points = left.shape

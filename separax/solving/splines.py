@@ -3,6 +3,7 @@ asked for."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -163,7 +164,7 @@ def splines_between(
     inside = sorted(repeated)[1:-1]
     ends = np.array([first, *inside, last])
     edges, repeats = [np.array([first])], [np.ones(1, int)]
-    for a, b in zip(ends[:-1], ends[1:]):
+    for a, b in itertools.pairwise(ends):
         n = max(1, round(cells * (b - a) / (last - first)))
         edges.append(np.r_[np.linspace(a, b, n + 1)[1:-1], b])
         repeats.append(np.r_[np.ones(n - 1, int), repeated[b]])

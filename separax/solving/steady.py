@@ -192,7 +192,9 @@ def steady_of(problem: Problem) -> Steady | None:
         found = problem.expressions(source, at.coordinates, {})
         return jnp.stack([values_of(e, place.shape, name) for name, e in found.items()])
 
-    return Steady(problem, keys, Program(residuals, MANY, linear), tuple(conditions), orders, linear)
+    return Steady(
+        problem, keys, Program(residuals, MANY, linear), tuple(conditions), orders, linear
+    )
 
 
 def _of_term(problem: Problem, term: ValueTerm) -> list[SteadyCondition]:
@@ -255,7 +257,9 @@ def _of_constant(problem: Problem, component: int) -> SteadyCondition:
 
 
 def places_of(
-    condition: SteadyCondition, problem: Problem, lines: Sequence[tuple[np.ndarray, np.ndarray]],
+    condition: SteadyCondition,
+    problem: Problem,
+    lines: Sequence[tuple[np.ndarray, np.ndarray]],
     nodes: Sequence[np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points of a condition, (points, axes), their normals, and the area that each stands for.
