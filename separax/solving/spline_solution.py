@@ -23,7 +23,7 @@ from ..training import Progress
 from .pieces import Products, low_rank, piecewise_solution
 from .rough_places import RoughPlaces, rough_places
 from .spline_system import NormalEquations, SplineSpace, SplineSystem, cost
-from .splines import Splines, splines_between
+from .splines import splines_between
 from .steady import Steady, steady_of
 from .trained import Context
 from .ways import AbstractWay, Turn
@@ -40,6 +40,7 @@ GROWTH = {
     2: (1.5, 5.0),
     3: (1.4, 4.0),
 }  # of the number of functions from level to level
+FAR, LARGER = 20.0, 1.35  # times the tolerance: an estimate that asks for larger steps
 MOST_CUTS = 4  # of a cell from level to level
 MOST_WORK, MOST_NUMBERS = 2e11, 1.5e8  # multiplications and numbers of a factor
 NEWTON, STEPS_BACK = 25, 6
@@ -283,7 +284,7 @@ class _Refinement:
         space, tails = system.space, _tails(system, found)
         least, most = GROWTH[len(space.grid)]
         if self.levels[-1].estimate > FAR * self.tolerance:
-            least = math.sqrt(least * most)
+            least *= LARGER
 
         def cut(number: int) -> SplineSpace:
             """Cells cut so that the tails of each are below some part of the tolerance."""
@@ -431,13 +432,13 @@ def _products(
     for own, c in zip(space.axes, space.split(coefficients)):
         bases = []
         for a, s in enumerate(own):
-            pieces = s.as_pieces()
             # short pieces count a little more than their length: what is cut there could be seen
             lengths = np.maximum(s.lengths, s.lengths.mean())
             weights = np.sqrt(lengths[:, None] / (2 * np.arange(s.degree + 1) + 1))
-            flat = (pieces * weights[..., None]).reshape(-1, s.number)
-            basis, upper = np.linalg.qr(flat)
-            c = np.moveaxis(np.tensordot(upper, c, (1, a)), 0, a)
+            basis = (s.as_pieces() * weights[..., None]).reshape(-1, s.number)
+            if len(own) > 1:  # along one axis there is nothing to compress
+                basis, upper = np.linalg.qr(basis)
+                c = np.moveaxis(np.tensordot(upper, c, (1, a)), 0, a)
             bases.append((basis, weights))
         columns, core = low_rank(c, cut)
         factors = [

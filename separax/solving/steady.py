@@ -31,7 +31,7 @@ from ..separable import Key
 MANY, FEW = 4096, 512  # points of a compiled program, inside and at conditions
 MOST_MEASURED = 16  # points of `Data`: with more it is a fit, not a condition
 
-Coordinates = Mapping[str, np.ndarray]
+Coordinates = Mapping[str, jax.Array]
 
 
 @dataclass(eq=False)
