@@ -48,6 +48,7 @@ LAST_STEP = 1e-2  # of the tolerance: Newton's method ends with such a step
 LEAST_SHARE = 1e-3
 CAREFUL = 2.0  # an estimate against what it is made from
 SLOWEST = 1.5  # times the last change: the estimate where nothing converges
+FELT_BY_NONE = 1e-3  # of a random function: what is left of it where there are many solutions
 SLOW, MUCH = 0.6, 0.1  # a residual, against the one before and against that of nothing
 NEAR = 0.05  # of the box: what counts as being at a corner with two values
 CUT = 1e-2  # of the estimate: what compressing may add
@@ -94,7 +95,10 @@ class SplineWay(AbstractWay):
         if known is None:
             return None
         with np.errstate(all="ignore"):
-            return _Refinement(*known, tolerance, context).go()
+            try:
+                return _Refinement(*known, tolerance, context).go()
+            except ManySolutions:
+                return None  # polynomials say more about that
 
 
 @functools.lru_cache(1)  # asked several times about one problem
@@ -102,6 +106,10 @@ def _known(problem: Problem) -> tuple[Steady, RoughPlaces] | None:
     with in_float64():
         steady = steady_of(problem)
         return None if steady is None else (steady, rough_places(steady))
+
+
+class ManySolutions(Exception):
+    """The conditions leave more than one solution."""
 
 
 class NotConverged(Exception):
@@ -188,6 +196,8 @@ class _Refinement:
         if self.steady.is_linear:
             rows = system.rows(start)
             equations = NormalEquations(rows, system.space.order)
+            if not self.levels and self._has_family(system, equations):
+                raise ManySolutions
             found = start + equations.step([r.left for r in rows])
             # once more from what is left in truth: what rounding did is then undone
             left = [r.left for r in system.rows(found)]
@@ -210,6 +220,18 @@ class _Refinement:
                 if step < LEAST_SHARE:
                     raise
         return found, left, steps
+
+    def _has_family(self, system: SplineSystem, equations: NormalEquations) -> bool:
+        """Whether something can be added to the solution that no row feels: of a random function
+        it would be left when its rows are made zero."""
+        drawn = np.where(equations.scale > 0, 1.0, 0.0)
+        drawn *= np.random.default_rng(0).normal(size=len(drawn))
+        rest = drawn + equations.step(equations.times(drawn))
+        squares = [
+            [np.sum(system.areas * system.values(c, f) ** 2) for c in (rest, drawn)]
+            for f in range(len(system.space.axes))
+        ]
+        return any(left > FELT_BY_NONE**2 * whole for left, whole in squares)
 
     def _newton(
         self, system: SplineSystem, start: np.ndarray, share: float
@@ -253,9 +275,7 @@ class _Refinement:
         areas = areas * here
         norms, apart = [], []
         for f in range(len(system.space.axes)):
-            products = group.products((f, (0,) * len(system.space.grid)))
-            own = system.space.functions(f, group.cells)
-            u, v = ((products @ c[own][..., None])[..., 0] for c in (found, before))
+            u, v = system.values(found, f), system.values(before, f)
             norms.append(math.sqrt(np.sum(areas * u**2)))
             apart.append(math.sqrt(np.sum(areas * (u - v) ** 2)))
         largest = max(*norms, 1e-300)
@@ -397,8 +417,7 @@ def _tails(system: SplineSystem, found: np.ndarray) -> list[np.ndarray]:
     for f, own in enumerate(space.axes):
         functions = space.functions(f, group.cells)
         local = found[functions].reshape(len(functions), *(s.degree + 1 for s in own))
-        values = (group.products((f, (0,) * dimension)) @ found[functions][..., None])[..., 0]
-        norm = math.sqrt(max(np.sum(system.areas * values**2), 1e-300))
+        norm = math.sqrt(max(np.sum(system.areas * system.values(found, f) ** 2), 1e-300))
         for a, s in enumerate(own):
             each = []
             for last in (s.degree, s.degree - 1):

@@ -258,6 +258,17 @@ class SplineSystem:
             )
         return found
 
+    def values(self, coefficients: np.ndarray, field: int) -> np.ndarray:
+        """A field at the points inside, (cells, points)."""
+        group, found = self.inside, []
+        step = max(1, MANY // group.weights.shape[1])
+        for first in range(0, len(group.cells), step):
+            part = group.part(slice(first, first + step))
+            own = self.space.functions(field, part.cells)
+            products = part.products((field, (0,) * len(self.space.grid)))
+            found.append((products @ coefficients[own][..., None])[..., 0])
+        return np.concatenate(found)
+
     # --- rows ----------------------------------------------------------------------------------
 
     def rows(self, coefficients: np.ndarray, share: float = 1.0) -> list[Rows]:

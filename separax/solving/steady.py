@@ -24,6 +24,7 @@ from ..equations import (
     ValueTerm,
     gauge_freedom,
     is_linear,
+    missing_starts,
     values_of,
 )
 from ..separable import Key
@@ -152,9 +153,10 @@ class Steady:
 
 def steady_of(problem: Problem) -> Steady | None:
     """A problem as splines solve it; None where they cannot: with a time axis, unknowns or
-    measurements, more than three axes, conditions on a lattice of their own."""
+    measurements, more than three axes, conditions on a lattice of their own, fewer conditions than
+    derivatives, two conditions of one kind on one face."""
     box = problem.box
-    if TIME in box.axes or box.dimension > 3 or problem.unknowns:
+    if TIME in box.axes or box.dimension > 3 or problem.unknowns or missing_starts(problem):
         return None
     keys = tuple(sorted(problem.derivatives))
     if not keys or not any(any(orders) for _, orders in keys):
@@ -175,6 +177,10 @@ def steady_of(problem: Problem) -> Steady | None:
         if given.is_root:
             return None
         conditions.append(_of_given(problem, given))
+    plain = [(c.axis, c.side, c.keys) for c in conditions if c.axis and c.where is None]
+    plain = [one for one in plain if len(one[2]) == 1]
+    if len(set(plain)) < len(plain):
+        return None
     for name, some in gauge_freedom(problem).items():
         if some != [()]:
             return None
