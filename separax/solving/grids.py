@@ -18,9 +18,6 @@ from numpy.polynomial import legendre
 
 from .elements import derivatives_at
 
-PIECE = 16  # polynomials of a piece, where waves become piecewise polynomials
-SPACING = 8  # points of a periodic axis per piece
-
 Side = tuple[float, float] | None  # a and b of a condition; None: there is none
 
 
@@ -112,7 +109,7 @@ class FieldAxis:
         return self.grid.number + sum(s is not None for s in self.sides)
 
     @functools.cached_property
-    def _solved(self) -> np.ndarray:
+    def coefficients(self) -> np.ndarray:
         """From values at the points and of the conditions to Legendre coefficients."""
         unit, number = _gauss(self.grid.number)[0], self.number
         rows = [legendre.legvander(unit, number - 1)]
@@ -142,15 +139,10 @@ class FieldAxis:
         """The derivative at the points, from the values of the conditions."""
         return self._all(order)[:, self.grid.number :]
 
-    def ends_from(self) -> tuple[np.ndarray, np.ndarray]:
-        """The values at both ends, from those at the points and from those of the conditions."""
-        found = derivatives_at(np.array([-1.0, 1.0]), self.number, 0) @ self._solved
-        return found[:, : self.grid.number], found[:, self.grid.number :]
-
     def _all(self, order: int) -> np.ndarray:
         unit = _gauss(self.grid.number)[0]
         basis = derivatives_at(unit, self.number, order) * (2 / self.grid.length) ** order
-        return basis @ self._solved
+        return basis @ self.coefficients
 
     @functools.cached_property
     def modes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -161,13 +153,18 @@ class FieldAxis:
             values, vectors = values.real, vectors.real
         return values, vectors, np.linalg.inv(vectors)
 
+    def slopes_at_ends(self) -> np.ndarray:
+        """The first derivative at both ends, from the values at the points and of conditions."""
+        basis = derivatives_at(np.array([-1.0, 1.0]), self.number, 1)
+        return basis @ self.coefficients * 2 / self.grid.length
+
     def at(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Values at any points, from those at the points and from those of the conditions."""
         grid = self.grid
         if grid.periodic:
             return _waves_at(grid, points), np.zeros((len(points), 0))
         unit = 2 * (points - grid.bounds[0]) / grid.length - 1
-        found = legendre.legvander(unit, self.number - 1) @ self._solved
+        found = legendre.legvander(unit, self.number - 1) @ self.coefficients
         return found[:, : grid.number], found[:, grid.number :]
 
 

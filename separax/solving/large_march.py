@@ -28,9 +28,14 @@ GROWTH, SHRINK = 3.0, 0.2  # of a slab's length, at most
 KEPT = 1.3  # a slab that might be longer by less stays as long: what was factorised serves it
 EARLY = 0.3  # of what an axis may be off: it gets more points for the next slab
 SPARE = 1e-3  # of the same: it gets fewer
-FINER = 1.5
-LEAST = {True: 16, False: 10}  # points of an axis, periodic or not
-SIZES = sorted({2**a * 3**b for a in range(3, 12) for b in range(3)})  # points of periodic axes
+# points of an axis, by whether it is periodic, and of which set
+SIZES = {
+    (True, False): (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024),
+    (True, True): (40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280),
+    (False, False): (12, 16, 20, 26, 34, 44, 58, 76, 98, 128, 166, 216, 280, 364),
+    (False, True): (14, 18, 23, 30, 39, 51, 67, 87, 112, 146, 190, 248, 322, 418),
+}
+BEGUN = 1  # of these, to begin with
 DEGREES = (2,)  # to which the last slab is extrapolated, besides all and none of it
 SLOW = 12  # iterations from which what is near the inverse is made anew
 OLD = 1.25  # lengths apart by more: the same
@@ -45,12 +50,15 @@ class LargePrecision:
             each field so far.
         stages: points in time of a slab.
         most: points of space, at most.
+        odd: whether the numbers of points are from the second of two sets: two marches that have
+            not one number of points in common show what points are too few for.
         slabs: at most.
     """
 
     tolerance: float
     stages: int
     most: int
+    odd: bool = False
     slabs: int = 20_000
 
 
@@ -178,7 +186,7 @@ class LargeMarch:
         space = Space(
             of,
             tuple(
-                Grid(of.problem.box[a], 2 * LEAST[p], p) for a, p in zip(of.space, of.periodic)
+                Grid(of.problem.box[a], SIZES[p, self.precision.odd][BEGUN], p) for a, p in zip(of.space, of.periodic)
             ),
         )
         while True:
@@ -300,34 +308,24 @@ class LargeMarch:
         grids = list(space.grids)
         for i in np.argsort(-tails):
             if tails[i] > allowed:
-                finer = Grid(grids[i].bounds, _more(grids[i]), grids[i].periodic)
-                if math.prod(g.number for g in grids) / grids[i].number * finer.number > self._most:
-                    continue
-                grids[i] = finer
+                finer = self._beside(grids[i], 1)
+                others = math.prod(g.number for g in grids) // grids[i].number
+                if others * finer.number <= self.precision.most:
+                    grids[i] = finer
         return space if tuple(grids) == space.grids else Space(self.evolution, tuple(grids))
-
-    @property
-    def _most(self) -> int:
-        return self.precision.most
 
     def _coarser(self, space: Space, tails: Array, allowed: float) -> Space:
-        grids = list(space.grids)
-        for i, grid in enumerate(grids):
-            if tails[i] < allowed and grid.number > 2 * LEAST[grid.periodic]:
-                grids[i] = Grid(grid.bounds, _fewer(grid), grid.periodic)
+        grids = [
+            self._beside(grid, -1) if tail < allowed else grid
+            for grid, tail in zip(space.grids, tails)
+        ]
         return space if tuple(grids) == space.grids else Space(self.evolution, tuple(grids))
 
-
-def _more(grid: Grid) -> int:
-    if grid.periodic:
-        return next(n for n in SIZES if n >= 1.3 * grid.number)
-    return math.ceil(FINER * grid.number)
-
-
-def _fewer(grid: Grid) -> int:
-    if grid.periodic:
-        return max(2 * LEAST[True], *(n for n in SIZES if n <= grid.number / 1.3))
-    return max(2 * LEAST[False], math.floor(grid.number / FINER))
+    def _beside(self, grid: Grid, steps: int) -> Grid:
+        """A grid with more points, or with fewer."""
+        sizes = SIZES[grid.periodic, self.precision.odd]
+        at = min(max(sizes.index(grid.number) + steps, BEGUN), len(sizes) - 1)
+        return Grid(grid.bounds, sizes[at], grid.periodic)
 
 
 def _sampled(space: Space, start, first: float) -> Array:

@@ -152,8 +152,7 @@ class Space:
         for end, side in enumerate(self.axes[c][i].sides):
             if side is not None:
                 value = plain.at(np.array([grid.bounds[end]]))[0][0]
-                unit = 2 * np.asarray([grid.bounds[end] - grid.bounds[0]]) / grid.length - 1
-                slope = _slope_row(plain, unit)
+                slope = plain.slopes_at_ends()[end]
                 rows.append(side[0] * value + side[1] * (2 * end - 1) * slope)
         return np.stack(rows)
 
@@ -190,13 +189,6 @@ class Space:
                 inside = np.concatenate([inside, ends], 1)
             values = along(inside, values, first + i)
         return values
-
-
-def _slope_row(axis: FieldAxis, unit: Array) -> Array:
-    number = axis.number
-    rows = legendre.legvander(unit, number - 1) * 0
-    rows = np.stack([legendre.legval(unit, legendre.legder(e)) for e in np.eye(number)], -1)
-    return (rows * 2 / axis.grid.length @ axis._solved)[0]
 
 
 @dataclass(frozen=True)
@@ -386,7 +378,6 @@ class LargeSlab:
         values that `extended` gives; and its end."""
         modes, slopes, of, space = [], [], self.of, self.space
         for c, ws in enumerate(self.state.values):
-            own = self.in_time(c, values)
             times = np.r_[self.start, self.instants]
             nodes = space.extended(c, self.nodes(c, values), times)
             if not ws:
@@ -406,7 +397,6 @@ class LargeSlab:
                     found, more = along(self.time.output, np.concatenate([nodes, both]), 0), 0
                 slopes.append(last)
             modes.append(np.pad(found, [(0, more)] + [(0, 0)] * (found.ndim - 1)))
-            del own
         ends = [
             [v[-1] for v in self.in_time(c, values)[: len(ws)]]
             for c, ws in enumerate(self.state.values)
