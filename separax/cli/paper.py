@@ -1,5 +1,4 @@
-"""The commands about the paper: its rows, what rank a function needs, how many operations a step
-takes."""
+"""The commands about the paper: its rows, and what rank a function needs."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ from typer import Argument, Option
 from ..core import InputError, finite, one_of, shown
 from ..domain import Box
 from ..equations import Problem
-from ..output import against_rank
-from ..paper import Table, brief, cells, find, reproduce_rows, save, table
+from ..output import FIGURES, against_rank, known_ending, save_figure
+from ..paper import Table, cells, find, reproduce_rows
 from ..separable import RANKS, needed, study
 from . import options
 from .console import numbers, print_json, several, show, words
@@ -106,22 +105,19 @@ def rank(
         int | None, Option(help="Points per axis of the lattice.", show_default="by the axes")
     ] = None,
     tolerance: Annotated[float, Option(help="The relative L2 error to reach.")] = 1e-3,
-    out: Annotated[Path | None, Option(help="Also draw the curve: FILE.png.")] = None,
+    out: Annotated[Path | None, Option(help="Also draw the curve: FILE.png, .svg or .pdf.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """What rank does a function need? The error of the best sums of so many products."""
     finite("tolerance", tolerance, positive=True)
-    if out is not None and out.suffix.lower() != ".png":
-        raise InputError(
-            f"out: {out} is no picture that can be written here: write"
-            f" --out {out.with_suffix('.png')}"
-        )
+    if out is not None:
+        known_ending(out, FIGURES)
     function, box = _function(what, axis or [], field)
     with words.status(f"fitting sums of products to {what}"):
         rows = study(function, box, numbers("ranks", ranks) or RANKS, points)
     enough = needed(rows, tolerance)
     if out is not None:
-        words.print(f"curve in [bold]{save(against_rank(rows, what), out)}[/]")
+        words.print(f"curve in [bold]{save_figure(against_rank(rows, what), out)}[/]")
     if as_json:
         found = [row._asdict() for row in rows]
         print_json({"what": what, "rows": found, "tolerance": tolerance, "needed": enough})
@@ -203,23 +199,3 @@ def _box(what: str, axes: list[str]) -> Box:
             f"{what}: a function needs a box: write --axis x=-1,1 once for each of its axes"
         )
     return Box(**bounds)
-
-
-def flops(as_json: options.AsJson = False) -> None:
-    """The paper's table of operations, by formula and counted from compiled programs."""
-    with words.status("compiling what is to be counted"):
-        lines = table()
-    if as_json:
-        print_json({"millions": [line._asdict() for line in lines]})
-        return
-    columns = {
-        "": lambda line: line.what,
-        "\nadds": lambda line: brief(line.adds),
-        "\nmults": lambda line: brief(line.mults),
-        "\nall": lambda line: brief(line.total),
-        "published\nadds": lambda line: brief(line.published_adds),
-        "published\nmults": lambda line: brief(line.published_mults),
-        "published\nall": lambda line: brief(line.published_total),
-    }
-    title = "millions of operations for u and its first and second derivatives on 64³ points"
-    show([Table(title, cells(lines, columns), extra=["published"])])

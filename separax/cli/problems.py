@@ -144,7 +144,7 @@ def _stop_here(problem: Problem, recipe: Recipe | None = None, **options: Any) -
     """Stands in for `separax.solve` while a file is read: that is as far as the file goes."""
     if not isinstance(problem, Problem) or not isinstance(recipe, (Recipe, type(None))):
         solve(problem, recipe)  # it says what is wrong
-    names = ("tolerance", "windows", "window", "warm")
+    names = ("tolerance", "windows", "window", "warm", "seconds")
     kept = {name: value for name in names if (value := options.get(name)) is not None}
     raise _Reached(Asked(problem, recipe, kept))
 
