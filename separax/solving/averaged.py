@@ -10,6 +10,7 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.fft
@@ -19,6 +20,7 @@ from ..equations import gauge_freedom
 from .elements import TimeRule
 from .large_slab import Array, LargeSlab, Space, along
 
+fft: Any = scipy.fft
 SINGULAR = 1e-11  # of the product of the sizes of its rows: a determinant that is zero
 MOST_DENSE = 5_000  # unknowns per stage for which there is a matrix
 
@@ -40,8 +42,8 @@ class Stages:
     def of(cls, rule: TimeRule) -> Stages:
         """Those of a rule."""
         values, vectors = np.linalg.eig(rule.inner)
-        mine = values.imag > -1e-9
-        twice = np.where(values.imag[mine] > 1e-9, 2.0, 1.0)
+        mine = np.imag(values) > -1e-9
+        twice = np.where(np.imag(values[mine]) > 1e-9, 2.0, 1.0)
         return cls(values[mine], np.linalg.inv(vectors)[mine], vectors[:, mine] * twice)
 
 
@@ -77,7 +79,9 @@ class Averaged:
         blocks = np.zeros((len(self.stages.values), *shape, fields, fields), complex)
         for number, key in enumerate(of.keys):
             time, orders = of.orders(key)
-            modes = functools.reduce(np.multiply.outer, [symbol(i, o) for i, o in enumerate(orders)])
+            modes = functools.reduce(
+                np.multiply.outer, [symbol(i, o) for i, o in enumerate(orders)]
+            )
             for j, mu in enumerate(self.stages.values):
                 factor = each[:, number] * (mu / slab.length) ** time
                 blocks[j, ..., key[0]] += modes[..., None] * factor
@@ -85,11 +89,10 @@ class Averaged:
 
     def __call__(self, right: Array) -> Array:
         """The inverse applied to (residuals, instants, points)."""
-        dims = len(self.space.shape)
         amounts = np.einsum("js,rs...->jr...", self.stages.there, right)
         waves = [i + 2 for i, v in enumerate(self.vectors) if v is None]
         if waves:
-            amounts = scipy.fft.fftn(amounts, axes=waves, workers=2, overwrite_x=True)
+            amounts = fft.fftn(amounts, axes=waves, workers=2, overwrite_x=True)
         for i, own in enumerate(self.vectors):
             if own is not None:
                 amounts = along(own[1], amounts, i + 2)
@@ -101,10 +104,9 @@ class Averaged:
             if own is not None:
                 found = along(own[0], found, i + 2)
         if waves:
-            found = scipy.fft.ifftn(found, axes=waves, workers=2, overwrite_x=True)
-        del dims
-        real = np.einsum("sj,jc...->cs...", self.stages.back.real, found.real)
-        return real - np.einsum("sj,jc...->cs...", self.stages.back.imag, found.imag)
+            found = fft.ifftn(found, axes=waves, workers=2, overwrite_x=True)
+        real = np.einsum("sj,jc...->cs...", np.real(self.stages.back), np.real(found))
+        return real - np.einsum("sj,jc...->cs...", np.imag(self.stages.back), np.imag(found))
 
 
 def _inverses(blocks: Array) -> Array:

@@ -13,7 +13,6 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.polynomial import legendre
 
 from .elements import derivatives_at
@@ -128,8 +127,10 @@ class FieldAxis:
         """The derivative at the points, from the values there: (points, points)."""
         if order not in self._derivatives:
             if self.grid.periodic:
-                each = np.fft.ifft(self.grid.symbol(order)[:, None] * np.fft.fft(
-                    np.eye(self.grid.number), axis=0), axis=0)
+                each = np.fft.ifft(
+                    self.grid.symbol(order)[:, None] * np.fft.fft(np.eye(self.grid.number), axis=0),
+                    axis=0,
+                )
                 self._derivatives[order] = np.ascontiguousarray(each.real)
             else:
                 self._derivatives[order] = self._all(order)[:, : self.grid.number].copy()
@@ -148,9 +149,9 @@ class FieldAxis:
     def modes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The second derivative diagonalised, without conditions' values: its eigenvalues, its
         eigenvectors and their inverse."""
-        values, vectors = scipy.linalg.eig(self.derivative(2))
-        if np.abs(values.imag).max() < 1e-8 * np.abs(values).max():
-            values, vectors = values.real, vectors.real
+        values, vectors = np.linalg.eig(self.derivative(2))
+        if np.abs(np.imag(values)).max() < 1e-8 * np.abs(values).max():
+            values, vectors = np.real(values), np.real(vectors)
         return values, vectors, np.linalg.inv(vectors)
 
     def slopes_at_ends(self) -> np.ndarray:
@@ -169,8 +170,11 @@ class FieldAxis:
 
 
 def _waves_at(grid: Grid, points: np.ndarray) -> np.ndarray:
-    angle = 2 * np.pi * ((points - grid.bounds[0])[:, None] / grid.length
-                         - np.arange(grid.number) / grid.number)
+    angle = (
+        2
+        * np.pi
+        * ((points - grid.bounds[0])[:, None] / grid.length - np.arange(grid.number) / grid.number)
+    )
     # the sum of all waves: the last one of an even number counts half twice
     top, bottom = np.sin(grid.number * angle / 2), np.sin(angle / 2)
     if grid.number % 2 == 0:

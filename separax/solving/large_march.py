@@ -23,7 +23,7 @@ from .one_slab import NoSlab
 
 ABRUPT = 1e-9  # of the interval: the first slab, where a start is not smooth in time, is as short
 SMALLEST = 1e-13  # the same: no slab is shorter
-FIRST = 0.01  # the same: of the first slab that is tried
+FIRST = {False: 0.01, True: 0.006}  # the same: of the first slab that is tried, of both sets
 GROWTH, SHRINK = 3.0, 0.2  # of a slab's length, at most
 KEPT = 1.3  # a slab that might be longer by less stays as long: what was factorised serves it
 EARLY = 0.3  # of what an axis may be off: it gets more points for the next slab
@@ -50,8 +50,8 @@ class LargePrecision:
             each field so far.
         stages: points in time of a slab.
         most: points of space, at most.
-        odd: whether the numbers of points are from the second of two sets: two marches that have
-            not one number of points in common show what points are too few for.
+        odd: whether it has the second of two sets of numbers of points, and of first slabs: two
+            marches that have these in common would be off alike.
         slabs: at most.
     """
 
@@ -121,7 +121,7 @@ class LargeMarch:
         """Solves slab after slab, up to the end or to where it is told to stop."""
         tolerance, order = self.precision.tolerance, self.precision.stages + 1
         first, last = self.evolution.problem.box[TIME]
-        state, t, h, guess = self._start(), first, FIRST * (last - first), None
+        state, t, h, guess = self._start(), first, FIRST[self.precision.odd] * (last - first), None
         before: LargeSlabDone | None = None
         while t < last and not stopped(t):
             left = last - t
@@ -186,12 +186,15 @@ class LargeMarch:
         space = Space(
             of,
             tuple(
-                Grid(of.problem.box[a], SIZES[p, self.precision.odd][BEGUN], p) for a, p in zip(of.space, of.periodic)
+                Grid(of.problem.box[a], SIZES[p, self.precision.odd][BEGUN], p)
+                for a, p in zip(of.space, of.periodic)
             ),
         )
         while True:
             state = self._restarted(space)
-            sizes = np.array([max(space.norms(w) for w in ws) if ws else 0.0 for ws in state.values])
+            sizes = np.array(
+                [max(space.norms(w) for w in ws) if ws else 0.0 for ws in state.values]
+            )
             tails = np.zeros(len(space.grids))
             for ws in state.values:
                 for w in ws:

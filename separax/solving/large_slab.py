@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.polynomial import legendre
 
 from .elements import TimeRule
@@ -43,7 +42,9 @@ def along(matrix: Array, values: Array, axis: int) -> Array:
     shape = values.shape
     after = math.prod(shape[axis + 1 :])
     if after == 1:
-        return (values.reshape(-1, shape[axis]) @ matrix.T).reshape(*shape[:axis], -1, *shape[axis + 1 :])
+        return (values.reshape(-1, shape[axis]) @ matrix.T).reshape(
+            *shape[:axis], -1, *shape[axis + 1 :]
+        )
     found = matrix @ values.reshape(-1, shape[axis], after)
     return found.reshape(*shape[:axis], matrix.shape[0], *shape[axis + 1 :])
 
@@ -355,9 +356,7 @@ class LargeSlab:
             if not np.all(np.isfinite(left)) or not np.all(np.isfinite(slopes)):
                 raise NoSlab
             inverse = precondition(self, slopes, last)
-            change, last = gmres(
-                lambda v, s=slopes: self.changed(s, v), inverse, -left, LINEAR
-            )
+            change, last = gmres(lambda v, s=slopes: self.changed(s, v), inverse, -left, LINEAR)
             total += last
             values = values + change
             sizes = np.max(self.space.norms(values), 1)
@@ -376,7 +375,7 @@ class LargeSlab:
     def output(self, values: Array) -> tuple[list[Array], State]:
         """The slab by field as Legendre coefficients in time, with the slopes at its ends, of the
         values that `extended` gives; and its end."""
-        modes, slopes, of, space = [], [], self.of, self.space
+        modes, slopes, space = [], [], self.space
         for c, ws in enumerate(self.state.values):
             times = np.r_[self.start, self.instants]
             nodes = space.extended(c, self.nodes(c, values), times)
@@ -385,8 +384,9 @@ class LargeSlab:
                 found, more = along(at, nodes[1:], 0), 3
                 slopes.append(None)
             else:
-                last = (along(self.time.inner[-1:], nodes[1:], 0)[0]
-                        + self.time.start[-1] * nodes[0]) / self.length
+                last = (
+                    along(self.time.inner[-1:], nodes[1:], 0)[0] + self.time.start[-1] * nodes[0]
+                ) / self.length
                 first = self.state.slopes[c]
                 if len(ws) > 1 and not space.lifted[c]:
                     first = ws[1]
@@ -434,7 +434,7 @@ def gmres(
         norm = matrix[number, number - 1] = np.linalg.norm(new)
         goal = np.zeros(number + 1)
         goal[0] = size
-        solved, *_ = scipy.linalg.lstsq(matrix[: number + 1, :number], goal)
+        solved = np.linalg.lstsq(matrix[: number + 1, :number], goal)[0]
         rest = np.linalg.norm(matrix[: number + 1, :number] @ solved - goal)
         if rest < tolerance * size or norm < 1e-14 * size or not math.isfinite(norm):
             break

@@ -1,5 +1,5 @@
-"""A problem that evolves in two or three axes of space, solved in large slabs of time twice or more:
-how far apart two marches are says how far off the coarser one is."""
+"""A problem that evolves in two or three axes of space, solved in large slabs of time twice or
+more: how far apart two marches are says how far off the coarser one is."""
 
 from __future__ import annotations
 
@@ -75,9 +75,7 @@ class LargeSlabs(AbstractWay):
         return solve_in_large_slabs(problem, tolerance, context)
 
 
-def solve_in_large_slabs(
-    problem: Problem, tolerance: float, context: Context
-) -> Solution | None:
+def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -> Solution | None:
     """The solution of a problem that evolves, with its `estimate`, `levels` and `advice`.
 
     Arguments:
@@ -149,9 +147,7 @@ def _gave_up(march: LargeMarch, before: LargeMarch) -> bool:
     return march.end < before.end and march.trouble != "stuck"
 
 
-def _precision(
-    evolution: SpaceEvolution, allowed: float, number: int, most: int
-) -> LargePrecision:
+def _precision(evolution: SpaceEvolution, allowed: float, number: int, most: int) -> LargePrecision:
     grids = tuple(
         Grid(evolution.problem.box[a], 8, p) for a, p in zip(evolution.space, evolution.periodic)
     )

@@ -109,9 +109,7 @@ def padded(array: np.ndarray, *shape: int) -> np.ndarray:
     return np.pad(array, [(0, n - m) for n, m in zip(shape, array.shape)])
 
 
-def _divided(
-    edges: np.ndarray, factors: np.ndarray, pieces: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _divided(edges: np.ndarray, factors: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray]:
     """The same functions (fields, pieces, polynomials, columns) in so many pieces."""
     parts = pieces - len(edges) + 2
     finer = np.r_[edges[:-1], np.linspace(edges[-2], edges[-1], parts + 1)[1:]]

@@ -38,9 +38,7 @@ def heat(end: float = 0.2, faces: sx.Condition | None = None) -> sx.Problem:
             sx.Initial(lambda x, y: jnp.sin(PI * x) * jnp.sin(2 * PI * y)),
             sx.Dirichlet(0) if faces is None else faces,
         ],
-        reference=lambda t, x, y: (
-            jnp.exp(-0.5 * PI**2 * t) * jnp.sin(PI * x) * jnp.sin(2 * PI * y)
-        ),
+        reference=lambda t, x, y: jnp.exp(-0.5 * PI**2 * t) * jnp.sin(PI * x) * jnp.sin(2 * PI * y),
         name="heat",
     )
 
@@ -121,7 +119,9 @@ def test_the_end_of_a_large_slab_has_twice_the_order_of_its_points(stages):
     for length in (0.1, 0.05):
         slab = one_slab(heat(), stages, length, 14)
         with jax.enable_x64(True):
-            values, _ = slab.solved(slab.constant(), 1e-13, lambda s, slopes, n: Averaged(s, slopes))
+            values, _ = slab.solved(
+                slab.constant(), 1e-13, lambda s, slopes, n: Averaged(s, slopes)
+            )
         true = slab.state.values[0][0] * np.exp(-0.5 * PI**2 * length)
         errors.append(np.abs(values[0, -1] - true).max())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(2 * stages, abs=0.7)
@@ -175,9 +175,7 @@ def test_a_wave_of_second_order_in_time():
             sx.Initial(0, of=lambda u: u.t),
             sx.Neumann(0),
         ],
-        reference=lambda t, x, y: (
-            jnp.cos(np.sqrt(2) * PI * t) * jnp.cos(PI * x) * jnp.cos(PI * y)
-        ),
+        reference=lambda t, x, y: jnp.cos(np.sqrt(2) * PI * t) * jnp.cos(PI * x) * jnp.cos(PI * y),
     )
     check(problem, 1e-4)
 
