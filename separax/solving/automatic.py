@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from ..equations import Problem
 from ..solution import Solution, Timing
 from .advice import advised, stopped
+from .large_solution import LargeSlabs
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
 from .trained import Context
@@ -22,7 +23,7 @@ from .ways import AbstractWay, Turn
 
 TOLERANCE = 1e-4  # relative L2 error, where none is given
 POLYNOMIALS = Polynomials.__name__
-WAYS: tuple[AbstractWay, ...] = (Slabs(),)  # those of one turn in this order
+WAYS: tuple[AbstractWay, ...] = (Slabs(), LargeSlabs())  # those of one turn in this order
 
 
 def is_solvable_directly(problem: Problem) -> bool:
