@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core import in_float64
+from ..core import in_float64, threads_for
 from ..equations import Problem
 from ..solution import Solution, Timing
 from ..training import Progress
@@ -94,7 +94,8 @@ class SplineWay(AbstractWay):
         known = _known(problem)
         if known is None:
             return None
-        with np.errstate(all="ignore"):
+        # a banded factor is done in small blocks: the threads would wait for each other
+        with np.errstate(all="ignore"), threads_for(1):
             try:
                 return _Refinement(*known, tolerance, context).go()
             except ManySolutions:
