@@ -189,7 +189,7 @@ def test_the_second_goes_on_where_adam_ended(second, precision):
 def test_stages_count_on(monkeypatch):
     seen, compiled, before = [], [], Trainer.compile
     monkeypatch.setattr(
-        Trainer, "compile", lambda self, state: compiled.append(before(self, state)) or compiled[-1]
+        Trainer, "compile", lambda *of: compiled.append(before(*of)) or compiled[-1]
     )
     how = recipe(
         sx.Adam(1e-3, steps=25), sx.LBFGS(15), sx.Adam(1e-3), steps=12, sampler=sx.Uniform(every=10)
