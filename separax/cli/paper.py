@@ -11,15 +11,14 @@ import typer
 from rich.markup import escape
 from typer import Argument, Option
 
-from ..core import InputError, finite, one_of, shown
-from ..domain import Box
+from ..core import InputError, finite, one_of
 from ..equations import Problem
 from ..output import FIGURES, against_rank, known_ending, save_figure
 from ..paper import Table, cells, find, reproduce_rows
 from ..separable import RANKS, needed, study
 from . import options
 from .console import numbers, print_json, several, show, words
-from .problems import is_file, named
+from .problems import asked, is_file
 
 
 def reproduce(
@@ -91,11 +90,8 @@ def reproduce(
 def rank(
     what: Annotated[
         str,
-        Argument(help="A problem of the catalogue, or FILE.py:NAME of a function or a Problem."),
+        Argument(help="A problem with a reference: of the catalogue, or in FILE.py."),
     ],
-    axis: Annotated[
-        list[str] | None, Option(help="An axis of a function's box, t=0,10; once for each.")
-    ] = None,
     field: options.Field = None,
     ranks: Annotated[
         list[str] | None,
@@ -112,7 +108,8 @@ def rank(
     finite("tolerance", tolerance, positive=True)
     if out is not None:
         known_ending(out, FIGURES)
-    function, box = _function(what, axis or [], field)
+    problem = asked(what).problem if is_file(what) else find(what).problem("paper")
+    function, box = _reference(what, problem, field), problem.box
     with words.status(f"fitting sums of products to {what}"):
         rows = study(function, box, numbers("ranks", ranks) or RANKS, points)
     enough = needed(rows, tolerance)
@@ -138,23 +135,6 @@ def rank(
     show([Table(f"{what}: best fit by a sum of products", cells(rows, columns), (), caption, 0)])
 
 
-def _function(what: str, axes: list[str], field: str | None) -> tuple[Callable[..., Any], Box]:
-    """A function and its box: of the catalogue, or of a user's file."""
-    found = named(what) if is_file(what) else find(what).problem("paper")
-    if isinstance(found, Problem):
-        if axes:
-            raise InputError(
-                f"axis: {what} has a box of its own, {found.box!r}: leave --axis out, or name a"
-                " function, FILE.py:exact"
-            )
-        return _reference(what, found, field), found.box
-    if field is not None:
-        raise InputError(f"field: {what} is a function of its own: leave --field out")
-    if not callable(found):
-        raise InputError(f"{what}: this is neither a function nor a Problem, but {shown(found)}")
-    return found, _box(what, axes)
-
-
 def _reference(what: str, problem: Problem, field: str | None) -> Callable[..., Any]:
     """The function that a problem's solution is compared with."""
     reference = problem.reference
@@ -164,7 +144,7 @@ def _reference(what: str, problem: Problem, field: str | None) -> Callable[..., 
             if reference is None
             else "its domain is no box, and a sum of products is a function on a box"
         )
-        raise InputError(f"{what}: {why}: name a function, FILE.py:exact")
+        raise InputError(f"{what}: {why}: of a function, ask separax.rank.study(function, box)")
     if not isinstance(reference, Mapping):
         if field is not None:
             raise InputError(
@@ -176,26 +156,3 @@ def _reference(what: str, problem: Problem, field: str | None) -> Callable[..., 
             f"field: {what} has several functions: write --field with one of {', '.join(reference)}"
         )
     return reference[one_of("field", field or next(iter(reference)), reference)]
-
-
-def _box(what: str, axes: list[str]) -> Box:
-    """The box of a function, from x=-1,1 for each of its axes."""
-    bounds: dict[str, tuple[float, float]] = {}
-    for text in axes:
-        name, _, ends = text.partition("=")
-        try:
-            lower, upper = (float(end) for end in ends.split(","))
-        except ValueError:
-            raise InputError(
-                f"axis: {text!r} is not an axis with its ends: write --axis x=-1,1"
-            ) from None
-        if name.strip() in bounds:
-            raise InputError(
-                f"axis: {name.strip()} stands there twice: write --axis once for each axis"
-            )
-        bounds[name.strip()] = (lower, upper)
-    if not bounds:
-        raise InputError(
-            f"{what}: a function needs a box: write --axis x=-1,1 once for each of its axes"
-        )
-    return Box(**bounds)

@@ -30,7 +30,11 @@ def advised(found: Solution, sentences: Sequence[str]) -> Solution:
 
 
 def stopped(
-    found: Solution | Ensemble, interrupt: Interrupt, where: str, all_of_it: str = ""
+    found: Solution | Ensemble,
+    interrupt: Interrupt,
+    where: str,
+    all_of_it: str = "",
+    goes_on: bool = True,
 ) -> Any:
     """A solution, or those of several seeds, of a run that was stopped, with the advice that says
     so.
@@ -40,9 +44,15 @@ def stopped(
         interrupt: that stopped it.
         where: how far the run came, in words; "" for the start, before any step.
         all_of_it: how long the whole run takes, in words; "" where nobody knows.
+        goes_on: whether a run like this one can be gone on with.
     """
     first, *others = found.solutions
-    sentence = of_stop(interrupt, where, all_of_it, first.run_dir is not None)
+    again = ""
+    if goes_on:
+        again = ". With a folder, out='runs/mine', it could go on from there: resume=True"
+        if first.run_dir is not None:
+            again = ". The same call with resume=True goes on from there"
+    sentence = of_stop(interrupt, where, all_of_it) + (again if where else "")
     first = advised(first, [sentence, *first.advice])
     if not isinstance(found, Ensemble):
         return first
@@ -168,12 +178,10 @@ def of_family(problem: Problem, level: Level) -> str:
     return f"{said}A condition is missing; or the solve went astray: try a shorter interval of time"
 
 
-def of_stop(interrupt: Interrupt, where: str, all_of_it: str, kept: bool) -> str:
-    """Why a run was stopped, how far it came, and what would take it further.
+def of_stop(interrupt: Interrupt, where: str, all_of_it: str) -> str:
+    """Why a run was stopped, and how far it came.
 
-    Arguments:
-        interrupt, where, all_of_it: as of `stopped`.
-        kept: whether it has a folder.
+    Arguments: as of `stopped`.
     """
     why = "by Ctrl-C" if interrupt.ctrl_c else f"after {interrupt.seconds:g} s, as asked"
     if not where:
@@ -182,12 +190,7 @@ def of_stop(interrupt: Interrupt, where: str, all_of_it: str, kept: bool) -> str
             " Compiling takes longer than that: give it more, seconds=60"
         )
     more = f". All of it takes about {all_of_it}" if all_of_it else ""
-    again = (
-        "The same call with resume=True goes on from there"
-        if kept
-        else "With a folder, out='runs/mine', it could go on from there: resume=True"
-    )
-    return f"stopped {why}, {where}: this is the best so far{more}. {again}"
+    return f"stopped {why}, {where}: this is the best so far{more}"
 
 
 def of_start(problem: Problem) -> str | None:

@@ -23,6 +23,7 @@ from ..recipe import Recipe
 from ..residuals import Model
 from ..separable import leading_block, tucker_by_svd
 from ..solution import History, Outcome, Piece, Solution, Timing
+from .elements import restricted
 
 Edges = Mapping[str, np.ndarray]
 TINY = 1e-300
@@ -108,6 +109,17 @@ def padded(array: np.ndarray, *shape: int) -> np.ndarray:
     return np.pad(array, [(0, n - m) for n, m in zip(shape, array.shape)])
 
 
+def _divided(edges: np.ndarray, factors: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same functions (fields, pieces, polynomials, columns) in so many pieces."""
+    parts = pieces - len(edges) + 2
+    finer = np.r_[edges[:-1], np.linspace(edges[-2], edges[-1], parts + 1)[1:]]
+    if parts == 1:
+        return edges, factors
+    last = factors[:, -1:].transpose(1, 0, 3, 2)
+    divided = restricted(edges[-2:], finer[-parts - 1 :], last).transpose(1, 0, 3, 2)
+    return finer, np.concatenate([factors[:, :-1], divided], 1)
+
+
 def piecewise_solution(
     problem: Problem,
     windows: Sequence[Products],
@@ -118,7 +130,7 @@ def piecewise_solution(
 ) -> Solution:
     """Windows of time that follow each other, or the one that there is, as a solution.
 
-    All of them become networks of one shape: what they lack of it is zero, and beyond the axis.
+    All of them become networks of one shape: the last pieces of those with fewer are divided.
 
     Arguments:
         problem: that was solved. Where the last window ends before its interval of time does, the
@@ -151,10 +163,10 @@ def piecewise_solution(
             arrays: dict[str, tuple[Any, Any]] = {}
             for axis, shape, factor in zip(axes, shapes, window.factors):
                 own = window.edges[axis] - (origin if axis == TIME else 0.0)
-                beyond = own[-1] + np.arange(1, 1 + shape[0] - factor.shape[1])
+                own, factor = _divided(own, factor, int(shape[0]))
                 filled = np.stack([padded(f, *shape[:2], max(columns)) for f in factor])
                 flat = np.moveaxis(filled, 0, 2).reshape(*shape[:2], fields * max(columns))
-                arrays[axis] = jnp.asarray(np.r_[own, beyond]), jnp.asarray(flat)
+                arrays[axis] = jnp.asarray(own), jnp.asarray(flat)
             core = None
             if window.cores is not None:
                 core = jnp.stack([jnp.asarray(padded(c, *columns)) for c in window.cores])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import separax as sx
+from separax.solving.polynomials import Polynomials
 from separax.training import Interrupt
 
 
@@ -80,3 +81,77 @@ def test_a_run_goes_on_where_its_budget_ended(tmp_path):
     assert not last.interrupted
     t = jnp.linspace(0, 1, 7)
     np.testing.assert_array_equal(straight(t=t), last(t=t))
+
+
+# --- without a recipe -----------------------------------------------------------------------------
+
+
+def bent():
+    """A layer that 48 polynomials cannot follow."""
+
+    def exact(x):
+        return jnp.tanh(8 * x)
+
+    return sx.Problem(
+        sx.Box(x=(-1, 1)),
+        lambda u, x: u.xx + 128 * exact(x) * (1 - exact(x) ** 2),
+        [sx.Dirichlet(exact)],
+        name="bent",
+        reference=exact,
+    )
+
+
+def test_each_level_has_a_line(capsys):
+    found = sx.solve(bent())
+    said = [line for line in capsys.readouterr().err.splitlines() if "level" in line]
+    assert len(said) == len(found.levels) > 1
+    assert said[0].startswith("bent: level 1: 48 functions, estimated error ")
+    assert said[0].endswith("going on")
+    assert said[-1].endswith("done")
+
+
+def test_a_level_that_has_no_time_is_not_begun(monkeypatch):
+    """The one before comes back, with its estimate."""
+    found = sx.solve(bent(), progress=False)
+    assert len(found.levels) > 1
+    monkeypatch.setattr(Polynomials, "_has_time_for", lambda *_: False)
+    found = sx.solve(bent(), progress=False)
+    assert len(found.levels) == 1
+    assert found.relative_l2() < found.estimate < math.inf
+
+
+@pytest.mark.parametrize("trouble", [MemoryError("no more"), sx.Diverged("NaN")])
+def test_a_finer_level_that_fails_gives_the_one_before(trouble, monkeypatch):
+    levels = Polynomials._next
+
+    def fail_later(self):
+        if self.levels:
+            raise trouble
+        return levels(self)
+
+    monkeypatch.setattr(Polynomials, "_next", fail_later)
+    found = sx.solve(bent(), progress=False)
+    assert len(found.levels) == 1
+    assert found.relative_l2() < found.estimate < math.inf
+    assert "this is the one before" in found.advice[-1]
+
+
+def test_without_a_second_there_is_no_estimate_either():
+    for problem in (decay(), bent()):
+        found = sx.solve(problem, seconds=0, progress=False)
+        assert found.interrupted
+        assert found.estimate == math.inf
+        assert "this is the start" in found.advice[0]
+        assert np.isfinite(found(**{found.problem.box.axes[0]: 0.5}))
+
+
+def test_a_network_that_nobody_asked_for_is_said(capsys):
+    problem = sx.Problem(
+        sx.Box(x=(0, 1), y=(0, 1)),
+        lambda u: u.xx + u.yy - u + 1,
+        [sx.Periodic("x", hard=False), sx.Dirichlet(0, on="y")],
+        name="ring",
+    )
+    found = sx.solve(problem, seconds=0)
+    assert "a network is trained: 'periodic' joins values" in found.advice[1]
+    assert f"ring: {found.advice[1]}" in capsys.readouterr().err
