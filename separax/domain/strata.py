@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..core import InputError, finite, whole
+from ..core import InputError, add_up, finite, whole
 from .places import Lattice
 from .samplers import AbstractSampler
 
@@ -68,8 +69,8 @@ class Strata(AbstractSampler):
         weights = {axis: w for axis, (_, w) in drawn.items()}
         return Lattice(weights=weights, **{axis: x for axis, (x, _) in drawn.items()})
 
-    def learn(self, state, key, number, place, squares):
-        total = sum(jnp.broadcast_to(each, place.shape) for each in squares(place).values())
+    def learn(self, state, key, number, place: Any, squares):
+        total = add_up(jnp.broadcast_to(each, place.shape) for each in squares(place).values())
         found = {}
         for i, (axis, x) in enumerate(zip(place.axes, place.coordinates)):
             if isinstance(place, Lattice):
