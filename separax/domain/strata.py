@@ -69,14 +69,14 @@ class Strata(AbstractSampler):
         weights = {axis: w for axis, (_, w) in drawn.items()}
         return Lattice(weights=weights, **{axis: x for axis, (x, _) in drawn.items()})
 
-    def learn(self, state, key, number, place: Any, squares):
+    def learn(self, state, key, number, place, squares):
         total = add_up(jnp.broadcast_to(each, place.shape) for each in squares(place).values())
         found = {}
         for i, (axis, x) in enumerate(zip(place.axes, place.coordinates)):
+            weights: Any = place.weights  # of a draw of this sampler there are always some
+            along = total
             if isinstance(place, Lattice):
-                weights, along = place.weights[i], _averaged(total, place.weights, i)
-            else:
-                weights, along = place.weights, total
+                weights, along = weights[i], _averaged(total, weights, i)
             edges, density = state[axis]
             at, none = _cells(x, edges), jnp.zeros_like(density)
             # of neighbours, too: there may be fewer points than cells
