@@ -43,7 +43,7 @@ class Strata(AbstractSampler):
 
     def axis(self, key, number, bounds, n, dtype, density=None):
         density = jnp.ones(self.cells, dtype) if density is None else density
-        edges = jnp.linspace(*bounds, self.cells + 1, dtype=dtype)
+        edges = self._edges(bounds, dtype)
         sums = jnp.append(0.0, jnp.cumsum(density))
         within = jax.random.uniform(jax.random.fold_in(key, number), (n,), dtype)
         x = jnp.interp((jnp.arange(n) + within) / n, sums / sums[-1], edges).astype(dtype)
