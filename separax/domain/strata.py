@@ -50,14 +50,13 @@ class Strata(AbstractSampler):
         weights = 1 / density[_cells(x, edges)]
         return x, (bounds[1] - bounds[0]) * weights / jnp.sum(weights)
 
+    def _edges(self, bounds: tuple[float, float], dtype: Any) -> Array:
+        low, high = bounds
+        return jnp.linspace(low, high, self.cells + 1, dtype=dtype)
+
     def init(self, box, counts, dtype):
-        return {
-            axis: (
-                jnp.linspace(*box[axis], self.cells + 1, dtype=dtype),
-                jnp.ones(self.cells, dtype),
-            )
-            for axis in box.axes
-        }
+        even = jnp.ones(self.cells, dtype)
+        return {axis: (self._edges(box[axis], dtype), even) for axis in box.axes}
 
     def lattice(self, key, number, box, counts, dtype, state=None):
         keys = jax.random.split(key, box.dimension)
