@@ -27,7 +27,7 @@ import separax as sx
 from separax.equations.problem import Problem
 from separax.output.figures import COLOURS, MARKS, STYLE, new_figure
 from separax.paper.catalogue import CATALOGUE
-from separax.paper.reproduce.published import Published, published
+from separax.paper.reproduce.rows import Published, published
 from separax.recipe.recipe import Recipe
 
 METHODS = ("paper", "adam", "soap", "lbfgs", "gauss-newton", "solve")

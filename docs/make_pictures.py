@@ -1,7 +1,7 @@
 """Draws the pictures of the docs: python docs/make_pictures.py
 
 They are SVG files without a background whose words have the colour of the text around them, so that they suit a light page and a
-dark one. The site puts them into the page (see `site_hooks.py`).
+dark one. The site puts them into the page (see `site_hooks.py`). The README's is a PNG, for pages that we do not make.
 """
 
 import contextlib
@@ -20,6 +20,7 @@ import numpy as np
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 import separax as sx
+from separax.paper import find
 from separax.separable.rank import fits_of
 
 HERE = Path(__file__).parent / "pictures"
@@ -343,7 +344,34 @@ def tutorial():
     save(names["figure"], "tutorial")
 
 
+def opening():
+    """The README's: a front wound up by a vortex, and what is wrong with it, solved for here."""
+    problem, recipe = find("flow-mixing").make()
+    solution = sx.solve(problem, recipe)
+    print(f"flow-mixing: relative L2 error {solution.relative_l2():.1e}")
+    along = np.linspace(-4, 4, 300)
+    panels = [(f"u at t = {t}", solution(t=t, x=along, y=along)) for t in (0, 2, 4)]
+    error = panels[-1][1] - problem.reference(4.0, along[:, None], along[None, :])
+    white = {"text.color": "#24292f", "xtick.color": "#57606a", "savefig.transparent": False}
+    with plt.rc_context(white | {"font.size": 9}):
+        figure, places = plt.subplots(1, 4, figsize=(9.2, 2.15), layout="constrained")
+        for axes, (title, values) in zip(places, [*panels, ("u - exact, at t = 4", error)]):
+            most = np.abs(values).max()
+            image = axes.imshow(
+                values.T, origin="lower", cmap="RdBu_r", vmin=-most, vmax=most, extent=(-4, 4) * 2
+            )
+            axes.set(xticks=[], yticks=[], title=title)
+            axes.spines[:].set_visible(False)
+            if axes in places[2:]:
+                bar = figure.colorbar(image, fraction=0.046, pad=0.03)
+                bar.outline.set_visible(False)
+                bar.locator = plt.MaxNLocator(3, symmetric=True)
+                bar.formatter.set_powerlimits((-2, 3))
+        figure.savefig(HERE / "opening.png", dpi=150, metadata={"Software": None})
+    plt.close(figure)
+
+
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
-    for draw in (sum_of_products, lattice, derivative, rank, gram, data_flow, tutorial):
+    for draw in (sum_of_products, lattice, derivative, rank, gram, data_flow, tutorial, opening):
         draw()

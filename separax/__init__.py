@@ -1,4 +1,4 @@
-"""separax: separable physics-informed neural networks in JAX."""
+"""separax: separable solutions of differential equations in JAX."""
 
 from .core import DerivativeError, Diverged, InputError
 from .domain import AbstractSampler, Box, GaussLegendre, Grid, Lattice, Points, Uniform, quadrature

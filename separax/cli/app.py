@@ -29,9 +29,18 @@ from .kept_runs import export, report, view
 from .paper import flops, rank, reproduce
 from .problems import is_file, prepare
 
+WHAT_TO_TYPE = {
+    "separax list": "the problems that can be solved by name",
+    "separax solve klein-gordon": "solve one: a live bar, an error, a folder and a page",
+    "separax solve mine.py": "the same for an equation of yours, written as in the README",
+    "separax view runs/mine": "look at what a run found",
+    "separax doctor": "devices, versions, memory, cache, and what is missing for a GPU",
+    "separax --help": "all commands; separax solve --help: the options of one",
+}
+
 app = typer.Typer(
-    help="Separable physics-informed neural networks: write the equation, get the solution.",
-    no_args_is_help=True,
+    help="Separable solutions of differential equations: write the equation, get a function.",
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
@@ -46,6 +55,7 @@ def _print_versions(asked: bool) -> None:
 
 @app.callback()
 def _before(
+    context: typer.Context,
     versions: Annotated[
         bool,
         Option(
@@ -56,7 +66,12 @@ def _before(
         ),
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Options of the command itself. Without a command, say what to type."""
+    if context.invoked_subcommand is None:
+        print("Write the equation; get a function of all its coordinates. What to type:\n")
+        wide = max(map(len, WHAT_TO_TYPE))
+        for command, meaning in WHAT_TO_TYPE.items():
+            print(f"  {command:{wide}}  {meaning}")
 
 
 def list_problems() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import shutil
 
@@ -41,10 +42,32 @@ def _computing() -> list[tuple[str, str]]:
         ("device", f"{device_name()}{f', {len(devices)} of them' if len(devices) > 1 else ''}"),
         ("free memory", "unknown" if free is None else in_bytes(free)),
     ]
-    if devices[0].platform == "cpu" and shutil.which("nvidia-smi"):
-        gpu = "there is an NVIDIA driver, but JAX has no plugin for it: pip install 'separax[gpu]'"
-        found.append(("gpu", f"[yellow]{gpu}[/]"))
+    if devices[0].platform == "cpu":
+        found.append(("gpu", _missing_for_a_gpu()))
     return found
+
+
+def _missing_for_a_gpu() -> str:
+    """Why everything runs on the processor, and what to do if there is a GPU."""
+    driver = shutil.which("nvidia-smi") is not None
+    plugin = importlib.util.find_spec(EXTRAS["gpu"][0]) is not None
+    asked = os.environ.get("JAX_PLATFORMS")
+    if driver and plugin and asked:
+        return f"not used, since JAX_PLATFORMS={asked}: unset it"
+    if driver and plugin:
+        return (
+            "[yellow]there is an NVIDIA driver and a plugin for it, but JAX cannot use them[/]:"
+            """ python -c 'import jax; jax.devices("cuda")' says why"""
+        )
+    if driver:
+        return (
+            "[yellow]there is an NVIDIA driver, but JAX has no plugin for it[/]:"
+            " pip install 'separax\\[gpu]'"
+        )
+    if platform.system() != "Linux":
+        return "none that JAX can use: its plugin for NVIDIA GPUs is for Linux"
+    plugin_too = "" if plugin else ", then pip install 'separax\\[gpu]'"
+    return f"no NVIDIA driver is installed (there is no nvidia-smi): install one{plugin_too}"
 
 
 def _kept() -> list[tuple[str, str]]:

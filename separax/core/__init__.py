@@ -1,9 +1,25 @@
 """Foundations: errors, calls of user functions, devices, memory, compilation, precision, tuning."""
 
 from . import tuning
-from .cache import cache_folder, forget_oldest, keep_programs
-from .compilation import Options, options_for_few_runs, options_for_one_run, options_for_training
-from .devices import default_device, device_name, on_cpu, to_device
+from .compilation import (
+    Options,
+    cache_folder,
+    forget_oldest,
+    keep_programs,
+    options_for_few_runs,
+    options_for_one_run,
+    options_for_training,
+)
+from .devices import (
+    available,
+    check_fits,
+    default_device,
+    device_name,
+    in_bytes,
+    on_cpu,
+    threads_for,
+    to_device,
+)
 from .errors import (
     DerivativeError,
     Diverged,
@@ -17,7 +33,6 @@ from .errors import (
     shown,
     whole,
 )
-from .memory import available, check_fits, in_bytes
 from .parts import data_to_part, difference, part_to_data
 from .precision import (
     PRECISION,
@@ -32,7 +47,6 @@ from .precision import (
     rounded,
     with_types_of,
 )
-from .threads import threads_for
 from .user_functions import as_array, call, fits, parameters
 
 __all__ = [

@@ -1,14 +1,19 @@
-"""Which device works: the one JAX prefers, or the processor where that is done sooner."""
+"""Which device works, how much memory it has free, and in how many threads."""
 
 from __future__ import annotations
 
 import contextlib
 import platform as machine
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import scipy.linalg  # noqa: F401  # loads the library whose threads are counted
+from threadpoolctl import threadpool_limits
+
+from .errors import MemoryPrediction
 
 
 def default_device() -> Any:
@@ -55,3 +60,105 @@ def to_device(tree: Any, host: Any) -> Any:
     return jax.tree.map(
         lambda leaf: jax.device_put(leaf, host) if eqx.is_array(leaf) else leaf, tree
     )
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def available() -> int | None:
+    """The free bytes of the default device; None where they are not known."""
+    device = default_device()
+    stats = device.memory_stats() if device.platform != "cpu" else None
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
+    known = [free for free in (_of_machine(), _of_group()) if free is not None]
+    return min(known, default=None)
+
+
+def _of_machine(proc: Path = Path("/proc")) -> int | None:
+    try:
+        fields = dict(line.split(":", 1) for line in (proc / "meminfo").read_text().splitlines())
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+# of control groups: the folder, and the files that hold the limit, what is used, and in its
+# statistics what is used by files that were read, which are given up for more
+GROUPS_2 = ("", "memory.max", "memory.current", "inactive_file")
+GROUPS_1 = ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def _of_group(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """What a container or a batch system leaves to this process and its like: beyond that it is
+    killed, whatever the machine has."""
+    try:
+        lines = [line.split(":", 2) for line in (proc / "self" / "cgroup").read_text().splitlines()]
+    except OSError:
+        return None
+    found = []
+    for number, names, path in lines:
+        if number != "0" and "memory" not in names.split(","):
+            continue
+        below, limit, used, stale = GROUPS_2 if number == "0" else GROUPS_1
+        root = groups / below
+        here = root / path.lstrip("/")
+        for folder in (here, *here.parents):  # a limit of a group above holds, too
+            if folder == root.parent:
+                break
+            try:
+                most, now = (int((folder / name).read_text()) for name in (limit, used))
+                statistics = (folder / "memory.stat").read_text().splitlines()
+                kept = dict(line.split() for line in statistics)
+                found.append(most - now + int(kept.get(stale, 0)))
+            except (OSError, ValueError):  # no limit here ("max"), or no such group
+                continue
+    return max(0, min(found)) if found else None
+
+
+def check_fits(what: str, needed: int | None, advice: str) -> None:
+    """Refuses what needs more memory than there is.
+
+    Arguments:
+        what: would need it, in words.
+        needed: the number of bytes; None where it is not known.
+        advice: what to do instead.
+    """
+    free = available()
+    if needed is not None and free is not None and needed > free:
+        raise MemoryPrediction(
+            f"{what} would need about {in_bytes(needed)}, but {in_bytes(free)} are free: {advice}"
+        )
+
+
+def in_bytes(number: float) -> str:
+    """Bytes in words: "1.2 GB".
+
+    Arguments:
+        number: of bytes.
+    """
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
+        if number < 1000 or unit == "PB":
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    raise AssertionError
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+# Columns of a matrix from which on a decomposition is worth a second thread. The threads of
+# OpenBLAS wait for each other by spinning: where other processes have the cores, two of them take
+# ten times as long as one (n = 300: 3.0 instead of 0.5 ms; n = 1,000: 6 instead of 10 on two free
+# cores).
+WORTH_THREADS = 1_000
+
+
+@contextlib.contextmanager
+def threads_for(columns: int) -> Iterator[None]:
+    """Decompositions in one thread where they are small, in as many as there are otherwise.
+
+    Arguments:
+        columns: of the largest matrix that is decomposed.
+    """
+    with threadpool_limits(1 if columns < WORTH_THREADS else None, user_api="blas"):
+        yield

@@ -14,12 +14,22 @@ from .conditions import (
 from .field import Field
 from .formulas import Formula, formula_of
 from .hard_conditions import BuiltIn
-from .inputs import START, AtPlace, ExtraInputs, Inputs, TabulatedValues, values_name
 from .polynomial import Polynomial
 from .problem import Problem
 from .terms import AbstractTerm, JumpTerm, Part, Term, ValueTerm
 from .text import equation, example
-from .tracing import Trace, Tracer, is_linear, values_of
+from .tracing import (
+    START,
+    AtPlace,
+    ExtraInputs,
+    Inputs,
+    TabulatedValues,
+    Trace,
+    Tracer,
+    is_linear,
+    values_name,
+    values_of,
+)
 from .vector_calculus import curl, div, grad, laplacian
 from .well_posedness import CLEARLY, disagreements, gauge_freedom, given_values, missing_starts
 

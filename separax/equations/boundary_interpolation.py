@@ -109,7 +109,7 @@ def _shortened(line: Line, series: np.ndarray) -> np.ndarray:
     return np.stack([line.cut(each, int(max(used, default=0))) for each in series])
 
 
-# --- what is given, as sums of products ----------------------------------------------------------
+# --- what is given, as sums of products ---------------------------------------------------------
 
 
 def _constant(columns: int) -> np.ndarray:
@@ -221,7 +221,7 @@ def _faded(
     return found
 
 
-# --- the interpolation ---------------------------------------------------------------------------
+# --- the interpolation --------------------------------------------------------------------------
 
 
 def _functionals(line: Line, places: Sequence[tuple[str, int]]) -> np.ndarray:
@@ -323,7 +323,7 @@ def _compressed(factors: FactorsByAxis) -> FactorsByAxis:
     return [basis @ turn @ f[:, counts] for basis, turn, f in zip(bases, turned, made)]
 
 
-# --- where faces meet ----------------------------------------------------------------------------
+# --- where faces meet ---------------------------------------------------------------------------
 
 
 def _check_corners(

@@ -21,10 +21,9 @@ from ..core import in_float64
 from ..domain import Lattice
 from ..separable import Key, Unreadable, read_jaxpr
 from .field import Field, apply_to_values
-from .inputs import ValuesByDerivative
 from .problem import Problem
 from .terms import example_lattice
-from .tracing import Tracer, values_of
+from .tracing import Tracer, ValuesByDerivative, values_of
 
 Step = tuple[
     str, *tuple[Any, ...]

@@ -34,9 +34,8 @@ from ..separable import Key
 from .conditions import AbstractCondition
 from .field import Field
 from .hard_conditions import construction_of
-from .inputs import AtPlace, Inputs
 from .terms import AbstractTerm, check_derivatives, example_lattice
-from .tracing import Trace, Tracer, by_name, values_of
+from .tracing import AtPlace, Inputs, Trace, Tracer, by_name, values_of
 
 PACKAGE = Path(__file__).parents[1]
 # names of functions that say what they are and not what equation they hold

@@ -21,8 +21,7 @@ from ..core import InputError, add_up, listed, shown
 from ..domain import TIME, Lattice, Place, Points
 from ..separable import AbstractValues, Key, Square, separate
 from .field import Field
-from .inputs import AtPlace
-from .tracing import values_of
+from .tracing import AtPlace, values_of
 
 SIGNS = {"-": -1.0, "+": 1.0}  # of the outward normal
 SEVERAL = 7  # points of a place that a term is tried on

@@ -10,7 +10,7 @@ from typing import Any
 from ..core import InputError, listed, shown
 from .field import Field
 
-# --- vector helpers ------------------------------------------------------------------------------
+# --- vector helpers -----------------------------------------------------------------------------
 
 
 def _space(field: Field, axes: Sequence[str] | None, what: str) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def missing_starts(problem: Problem, axes: Sequence[str] | None = None) -> list[
     return found
 
 
-# --- conditions that contradict each other -------------------------------------------------------
+# --- conditions that contradict each other ------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,11 @@
 """Networks: `SPINN`, one small body per axis, and `PINN`, one body of all coordinates."""
 
-from .activations import AbstractActivation, Sin, Tanh
 from .architectures import NETWORKS, PINN, SPECTRAL, SPINN, AbstractArchitecture, network_name
 from .bases import Line, slow_to_fast
 from .bodies import MLP, AbstractBody, ModifiedMLP
 from .encodings import SQUARE_ROOT, AbstractEncoding, Chebyshev, Coordinate, Fourier
-from .known_part import Coordinates, KnownPart
-from .network import AbstractNetwork, highest
+from .layers import AbstractActivation, Sin, Tanh
+from .network import AbstractNetwork, Coordinates, KnownPart, highest
 from .piecewise import PiecewiseProducts
 from .pointwise_network import PointwiseNetwork, along
 from .separable_network import SeparableNetwork, distinct, filled, is_thin

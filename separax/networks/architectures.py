@@ -18,11 +18,10 @@ from ..core import InputError, finite, listed, nearest, shown, whole
 from ..domain import Box, places_by_axis
 from ..separable import FORMATS, AbstractFormat, tucker_format
 from . import checks
-from .activations import ACTIVATIONS, Elementwise, as_activation
 from .bodies import BODIES, AbstractBody, ModifiedMLP, OwnBody, build_layers
 from .encodings import AbstractEncoding, Axis, Chebyshev, Coordinate, Fourier
-from .known_part import KnownPart
-from .network import AbstractNetwork
+from .layers import ACTIVATIONS, Elementwise, as_activation
+from .network import AbstractNetwork, KnownPart
 from .piecewise import PiecewiseProducts
 from .pointwise_network import Orders, PointwiseNetwork
 from .separable_network import SeparableNetwork

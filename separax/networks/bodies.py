@@ -16,8 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..core import InputError, in_tf32, shown
-from .activations import AbstractActivation
-from .dense import dense
+from .layers import AbstractActivation, dense
 from .taylor import DirectionalTaylor, Rows, derived
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class ModifiedMLP(AbstractLayers):
 BODIES = {"modified": ModifiedMLP, "mlp": MLP}
 
 
-# --- with weights --------------------------------------------------------------------------------
+# --- with weights -------------------------------------------------------------------------------
 
 
 def build_layers(
@@ -205,7 +204,7 @@ def first_layer(
     return Layer(weight.reshape(*batch, widest, outputs), bias.reshape(*batch, outputs))
 
 
-# --- a user's own --------------------------------------------------------------------------------
+# --- a user's own -------------------------------------------------------------------------------
 
 
 class Settings:

@@ -14,9 +14,9 @@ from jaxtyping import Array
 
 from ..core import InputError, shown
 from ..separable import AbstractFormat
-from .activations import AbstractActivation, Elementwise
 from .bodies import Make, OwnBody
 from .encodings import AbstractEncoding
+from .layers import AbstractActivation, Elementwise
 from .taylor import series_at_zero
 
 SAMPLES = 4001  # of a function that is looked at
@@ -153,7 +153,7 @@ def format(argument: str, merge: Any, axes: int) -> None:
             )
 
 
-# --- smoothness ----------------------------------------------------------------------------------
+# --- smoothness ---------------------------------------------------------------------------------
 
 
 def _check_smooth(who: str, missing: int | None, order: int) -> None:

@@ -1,4 +1,4 @@
-"""Sums of products of piecewise polynomials: what a march in slabs of time is kept as."""
+"""Sums of products of piecewise polynomials: what is solved for in elements is kept as these."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..domain import Box
-from ..separable import sum_of_products
-from .activations import ACTIVATIONS
+from ..separable import AbstractFormat, sum_of_products, tucker_format
 from .bodies import MLP, Layer
-from .known_part import KnownPart
+from .layers import ACTIVATIONS
+from .network import KnownPart
 from .separable_network import SeparableNetwork
 from .taylor import Taylor, constant, stack_orders
 
@@ -82,18 +82,22 @@ def _sum(
     return lax.scan(add, first, (numbers, jnp.moveaxis(coefficients, 1, 0)))[0][2]
 
 
+def _hashable(given: Any) -> Any:
+    """Numbers by axis as tuples, as they were before they were kept as JSON."""
+    return given if isinstance(given, int) else tuple(tuple(each) for each in given)
+
+
 class PiecewiseProducts(eqx.Module):
     """A sum of products of piecewise polynomials, described: how large its arrays are.
 
     Arguments:
-        rank: the number of products of a field.
+        rank: the number of products of a field; or by axis the number of its functions, which a
+            core joins, u = Σ_abc G_abc f_a(t) g_b(x) h_c(y).
         pieces: by axis, the number of pieces and of polynomials in each.
     """
 
-    rank: int = eqx.field(static=True)
-    pieces: tuple[tuple[str, int, int], ...] = eqx.field(
-        static=True, converter=lambda given: tuple(tuple(each) for each in given)
-    )
+    rank: int | tuple[tuple[str, int], ...] = eqx.field(static=True, converter=_hashable)
+    pieces: tuple[tuple[str, int, int], ...] = eqx.field(static=True, converter=_hashable)
 
     depth: ClassVar[int] = 0  # nothing in it is neural
     is_separable: ClassVar[bool] = True
@@ -109,31 +113,45 @@ class PiecewiseProducts(eqx.Module):
         known_part: KnownPart | None = None,
     ) -> SeparableNetwork:
         """The network with zeros; whatever a problem builds in is in its numbers."""
-        functions = components * self.rank
+        merge = self._format(box.axes)
+        functions, core = components * max(merge.ranks), None
         each = {
             axis: (jnp.zeros(pieces + 1, dtype), jnp.zeros((pieces, polynomials, functions), dtype))
             for axis, pieces, polynomials in self.pieces
         }
-        return self.filled(box, components, each)
+        if merge.core_shape is not None:
+            core = jnp.zeros((components, *merge.core_shape), dtype)
+        return self.filled(box, components, each, core)
 
     def filled(
-        self, box: Box, components: int, arrays: Mapping[str, tuple[Any, Any]]
+        self,
+        box: Box,
+        components: int,
+        arrays: Mapping[str, tuple[Any, Any]],
+        core: Any = None,
     ) -> SeparableNetwork:
         """The network with these edges and coefficients.
 
         Arguments:
             box: the bounds of the axes.
-            components: the number of fields; the functions of one stand together.
+            components: the number of fields; the functions of one stand together, as many as the
+                axis with the most of them has.
             arrays: by axis.
+            core: what joins the functions, (components, …), where there is one.
         """
         nothing = ("",) * components
         axes = tuple(PiecewiseAxis(*arrays[a], *box[a], nothing) for a in box.axes)
-        same = jnp.eye(components * self.rank, dtype=axes[0].coefficients.dtype)
+        merge = self._format(box.axes)
+        same = jnp.eye(components * max(merge.ranks), dtype=axes[0].coefficients.dtype)
         out = Layer(jnp.stack([same] * len(axes)), jnp.zeros((len(axes), len(same)), same.dtype))
-        merge = sum_of_products(box.axes, self.rank)
         network: Any = SeparableNetwork
         body = MLP((), out, ACTIVATIONS["tanh"])
-        return network(body, axes, components, None, merge, None)
+        return network(body, axes, components, None, merge, core)
+
+    def _format(self, names: Sequence[str]) -> AbstractFormat:
+        if isinstance(self.rank, int):
+            return sum_of_products(names, self.rank)
+        return tucker_format(names, dict(self.rank))
 
     def check(self, *problem: Any) -> None:
         """Refuses nothing: it is made after a problem was solved."""

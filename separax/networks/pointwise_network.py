@@ -15,8 +15,7 @@ from ..core import InputError, add_up, default_device
 from ..domain import Lattice, Place, flatten
 from ..separable import AbstractValues, Key
 from .encodings import Axis
-from .known_part import Coordinates
-from .network import AbstractNetwork
+from .network import AbstractNetwork, Coordinates
 from .taylor import DirectionalTaylor, Layout, Rows, Taylor, derivatives
 
 Orders = tuple[int, ...]  # of a derivative, one per axis

@@ -26,8 +26,7 @@ from ..separable import (
     merge_at_points,
 )
 from .bodies import AbstractLayers
-from .known_part import Coordinates
-from .network import AbstractNetwork, highest
+from .network import AbstractNetwork, Coordinates, highest
 from .taylor import DirectionalTaylor, derivatives, multiply
 
 Factors = tuple[Float[Array, "components orders points columns"], ...]  # by axis

@@ -92,7 +92,7 @@ def root(taylor: Taylor) -> Taylor:
     return stack_orders(y)
 
 
-# --- several directions --------------------------------------------------------------------------
+# --- several directions -------------------------------------------------------------------------
 
 
 class Rows(NamedTuple):
@@ -234,7 +234,7 @@ class DirectionalTaylor:
         return self._like(Rows(outer.value, [m[: len(c)] for m, c in zip(made, series)], new))
 
 
-# --- rules that are derived ----------------------------------------------------------------------
+# --- rules that are derived ---------------------------------------------------------------------
 
 
 def series_at_zero(curve: Callable[[Array], Any], order: int, dtype: Any) -> list[Any]:

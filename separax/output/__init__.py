@@ -3,12 +3,11 @@
 from .animation import FILMS, animate
 from .comparison import write_comparison
 from .cuts import Cut, Picture, part, pictures
+from .export import PICTURES, export
 from .figures import COLOURS, against_rank, new_figure, panels, plot, png
-from .files.export import PICTURES, export
-from .files.lattices import PER_AXIS, grid
-from .files.writers import dataset, read_points
 from .notebook import of_box, of_problem, of_solution
 from .page import write_report
+from .writers import PER_AXIS, dataset, grid, read_points
 
 __all__ = [
     "COLOURS", "FILMS", "PER_AXIS", "PICTURES", "Cut", "Picture", "against_rank", "animate",

@@ -176,7 +176,7 @@ def _combined(
     return [start | {a: v[min(i, len(v) - 1)] for a, v in values.items()} for i in range(number)]
 
 
-# --- pictures ------------------------------------------------------------------------------------
+# --- pictures -----------------------------------------------------------------------------------
 
 
 def field_name(view: Solution, field: str | None) -> str:

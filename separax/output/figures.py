@@ -149,7 +149,7 @@ def plot(
     return lines(found) if len(cut.shown) == 1 else panels(found)
 
 
-# --- pictures ------------------------------------------------------------------------------------
+# --- pictures -----------------------------------------------------------------------------------
 
 
 class Scale(NamedTuple):
@@ -258,7 +258,7 @@ def _height(width: float, found: Sequence[Picture]) -> float:
     return width * max(to_scale) + 0.9 if len(to_scale) == len(found) else 1.1 * width
 
 
-# --- lines ---------------------------------------------------------------------------------------
+# --- lines --------------------------------------------------------------------------------------
 
 
 def lines(found: Sequence[Picture]) -> Figure:
@@ -348,7 +348,7 @@ def against_rank(rows: Sequence[Row], name: str) -> Figure:
     return figure
 
 
-# --- files ---------------------------------------------------------------------------------------
+# --- files --------------------------------------------------------------------------------------
 
 
 def save_figure(solution: Solution, path: str | os.PathLike[str], **options: Any) -> Path:

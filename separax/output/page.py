@@ -21,9 +21,9 @@ from ..solution import Ensemble, Solution
 from .cuts import Kept, Picture, default_held, has_reference, pictures, shown_axes
 from .figures import DIFFERENCES, VALUES, colour_bar, curves, lines, panels_of, single, svg
 from .mathml import mathml
-from .viewer.data import largest_products, payload
+from .viewer import largest_products, payload
 
-SCRIPTS = tuple(f"viewer/viewer{part}.js" for part in ("_formula", "_field", "_solid", "_draw", ""))
+SCRIPTS = tuple(f"assets/viewer{part}.js" for part in ("_formula", "_field", "_solid", "_draw", ""))
 COLOURS = (VALUES, "cividis", DIFFERENCES)  # of the viewer
 STOPS = 33  # of a colour map: in between, straight lines do
 POINTS = 128  # of a slice, per axis
@@ -43,7 +43,7 @@ def asset(name: str) -> str:
 
 def document(title: str, body: str, *styles: str) -> str:
     """A whole page. `title` is plain text, `body` is HTML."""
-    style = "".join(asset(name) for name in ("page.css", *styles))
+    style = "".join(asset(name) for name in ("assets/page.css", *styles))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -95,7 +95,7 @@ def slices_of(solution: Solution, kept: Kept) -> list[list[Picture]]:
     return [pictures(solution, name, cut, points, kept=kept) for name in names[:MOST_FIELDS]]
 
 
-# --- parts of a page -----------------------------------------------------------------------------
+# --- parts of a page ----------------------------------------------------------------------------
 
 
 def typeset(of: Mapping[str, Any]) -> str:
@@ -300,4 +300,4 @@ def render(solution: Solution, result: Mapping[str, Any], pictures: list[list[Pi
         settings(solution, result),
         "" if data is None else f"<script>{''.join(asset(name) for name in SCRIPTS)}</script>",
     ]
-    return document(title, "\n".join(part for part in body if part), "viewer/viewer.css")
+    return document(title, "\n".join(part for part in body if part), "assets/viewer.css")

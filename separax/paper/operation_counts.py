@@ -167,7 +167,7 @@ def _merge(rank: int, axes: int, points: int) -> Count:
     return Count(points**axes * (rank - 1), rank * (built + points**axes))
 
 
-# --- what XLA counts ------------------------------------------------------------------------------
+# --- what XLA counts -----------------------------------------------------------------------------
 
 
 class Counted(NamedTuple):
@@ -219,7 +219,7 @@ def counted(
     return Counted(written, compiled)
 
 
-# --- the table ------------------------------------------------------------------------------------
+# --- the table -----------------------------------------------------------------------------------
 
 
 class Line(NamedTuple):

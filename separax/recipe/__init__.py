@@ -7,8 +7,8 @@ from .optimisers.base import (
     Layers,
     Objective,
 )
-from .optimisers.gauss_newton import GaussNewton
 from .optimisers.gradient import Adam, Optax
+from .optimisers.least_squares import GaussNewton
 from .optimisers.output_layers import Solve
 from .optimisers.quasi_newton import BFGS, LBFGS
 from .optimisers.soap import SOAP

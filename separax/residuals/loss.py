@@ -30,8 +30,7 @@ from ..equations import (
 from ..networks import AbstractNetwork
 from ..recipe import Recipe
 from ..separable import AbstractValues, Key
-from .evaluation import Evaluation
-from .model import Model
+from .model import Evaluation, Model
 
 WEIGHTING = "weighting"  # among the extra inputs: the state of the recipe's weighting
 MOST_BOUNDARY = 8192  # points on the boundary of a shape: each costs a pass of every axis' network

@@ -13,11 +13,10 @@ from .files import (
     write,
     writing,
 )
-from .folder import Run
-from .identity import kept_settings, settings
+from .folder import Run, kept_settings, settings
 from .keeping import check, keep, keep_record, keep_solution, save
 from .loading import load
-from .lock import Busy
+from .states import Busy
 
 __all__ = [
     "Busy", "Damaged", "Run", "check", "digest_of", "keep", "keep_record", "keep_solution",

@@ -15,8 +15,16 @@ from ..core import InputError, in_float64
 from ..solution import Ensemble, History, Solution, factors, make_record
 from .describing import to_data
 from .files import Damaged, digest_of, read, read_npz, read_sealed, seal, sealed_json, write
-from .folder import ENVIRONMENT, RECORD, SETTINGS, SOLUTION, Run, read_settings
-from .identity import kept_settings, settings
+from .folder import (
+    ENVIRONMENT,
+    RECORD,
+    SETTINGS,
+    SOLUTION,
+    Run,
+    kept_settings,
+    read_settings,
+    settings,
+)
 
 
 def keep(run: Run, found: Solution | Ensemble, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +87,7 @@ def keep_record(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
     return sealed
 
 
-# --- history -------------------------------------------------------------------------------------
+# --- history ------------------------------------------------------------------------------------
 
 
 def history_table(history: History) -> bytes:

@@ -20,11 +20,10 @@ from ..recipe import Recipe
 from ..residuals import Model
 from ..separable import Key
 from ..solution import Ensemble, History, Outcome, Piece, Solution
-from .describing import OF_A_WINDOW
+from .describing import OF_A_WINDOW, sampled_shape
 from .files import Damaged, read_npz, read_sealed, with_leaves
 from .folder import RECORD, SOLUTION, read_settings
 from .keeping import read_history, read_kept
-from .sampled_shape import sampled_shape
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -88,7 +87,7 @@ def _history(path: Path, record: Mapping[str, Any]) -> History:
         return History.none()
 
 
-# --- solutions -----------------------------------------------------------------------------------
+# --- solutions ----------------------------------------------------------------------------------
 
 
 def _solutions(
@@ -169,7 +168,7 @@ def _part(history: History, start: int, end: int) -> History:
     )
 
 
-# --- the problem ---------------------------------------------------------------------------------
+# --- the problem --------------------------------------------------------------------------------
 
 
 def _problem(

@@ -1,4 +1,7 @@
-"""The two newest states of a run, written beside the training, so that the device goes on.
+"""Who writes to a folder of a run, and the two newest states there.
+
+One process writes to a folder at a time. States are written beside the training, so that
+the device goes on.
 
 The two files take turns: a new state goes where the older of the two was, so that whatever happens
 to it (the process is killed, the disk is full, the file is damaged later) the other one is still
@@ -11,6 +14,8 @@ Orbax is for, which is sharded arrays written by many hosts.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,8 +23,73 @@ from typing import Any
 
 import numpy as np
 
-from ..core import say
+from ..core import InputError, say
 from .files import Damaged, npz, read_npz, write
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: there, two writers are not kept apart
+    fcntl = None
+
+NAME = ".lock"
+
+
+class Busy(InputError):
+    """Another process writes to the folder."""
+
+
+class Lock:
+    """The right to write to a folder, held until `release`.
+
+    The system takes it back when the process dies, so that none is ever left behind; the file only
+    says who holds it.
+
+    Arguments:
+        folder: to be written to. Raises `Busy` where another process holds its lock.
+    """
+
+    def __init__(self, folder: Path):
+        self.path = folder / NAME
+        self._file: int | None = None
+        while self._file is None:
+            self._file = self._taken(folder)
+
+    def _taken(self, folder: Path) -> int | None:
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(file, 64).decode(errors="replace").strip()
+            os.close(file)
+            raise Busy(
+                f"out: {owner or 'another process'} is writing the run in {folder}: wait until it"
+                " has ended, or choose another folder"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            same = os.stat(self.path).st_ino == os.fstat(file).st_ino
+        except FileNotFoundError:
+            same = False
+        if not same:  # its last holder removed it in between: once more
+            os.close(file)
+            return None
+        with contextlib.suppress(OSError):  # a full disk: nobody learns who it is
+            os.truncate(file, 0)
+            os.write(file, f"process {os.getpid()}".encode())
+        return file
+
+    def release(self) -> None:
+        """Lets other processes write."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            os.close(self._file)
+            self._file = None
+
+
+# --- states ---------------------------------------------------------------------------------------
 
 NAMES = ("state.a.npz", "state.b.npz")
 

@@ -27,7 +27,7 @@ CHEAP, DIRECT = (
 )  # operations of a step up to which more is tried, and up to which it is solved for directly
 
 
-# --- two axes: the singular value decomposition --------------------------------------------------
+# --- two axes: the singular value decomposition -------------------------------------------------
 
 
 def by_svd(matrix: np.ndarray, ranks: Sequence[int]) -> list[tuple[Factors, float]]:

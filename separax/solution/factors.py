@@ -160,7 +160,7 @@ def _columns(network: SeparableNetwork, coordinates: tuple[Any, ...], order: int
     return own, None if known is None else known.factors(coordinates, order)
 
 
-# --- for any other tool --------------------------------------------------------------------------
+# --- for any other tool -------------------------------------------------------------------------
 
 
 def factors(solution: Solution) -> dict[str, np.ndarray] | None:

@@ -19,11 +19,18 @@ from ..core import InputError, is_traced, listed
 from ..domain import TIME, Lattice, Points
 from ..equations import Problem
 from ..residuals import Model
-from .errors import Errors, KnownValues, errors_against, jumps_of, known_values
+from .errors import (
+    Errors,
+    KnownValues,
+    errors_against,
+    integral_of,
+    jumps_of,
+    known_values,
+    norms_of,
+)
 from .evaluation import Piece, lattice_from, values_at
 from .exports import AbstractExport
 from .factors import factors_on
-from .integrals import integral_of, norms_of
 from .operators import AbstractOperator, Applied, Derivative, Outputs, check_not_applied
 from .outcome import AbstractRun, Beside, Outcome
 

@@ -52,7 +52,7 @@ def _may_be_far_off(found: Solution) -> bool:
     return coefficients_of(found.problem, found.recipe) <= tuning.CHECKED_SOLVE
 
 
-# --- whether more levels would help --------------------------------------------------------------
+# --- whether more levels would help -------------------------------------------------------------
 
 
 def contradicted(problem: Problem, levels: Sequence[Level]) -> bool:
@@ -98,7 +98,7 @@ def _measured(problem: Problem) -> set[str]:
     return {term.name for term in problem.terms if term.is_measured}
 
 
-# --- sentences -----------------------------------------------------------------------------------
+# --- sentences ----------------------------------------------------------------------------------
 
 
 def of_levels(

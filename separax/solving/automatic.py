@@ -1,63 +1,33 @@
-"""What `solve` does without a recipe: sums of products of polynomials, solved for, refined until
-the error is small enough.
+"""What `solve` does without a recipe: one way after the other, until the error is small enough.
 
-    level ─► Solve ─► how large is the error? ─► more functions, along which axis, or products?
-      ▲                                                                    │
-      └────────────────────────────────────────────────────────────────────┘
+    ways that come first ─► polynomials, one level ─► second ways ─► more levels ─► last ways
 
-Every level begins with the solution of the one before (`separax.solving.levels`). The error is
-estimated from what is left of the residual (`separax.solving.estimate`). What stands in the way is
-said in words (`separax.solving.advice`).
+Every way estimates its error and says in words what stands in its way. The solution with the least
+estimate is the one that is returned.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
-from ..core import data_to_part, part_to_data
-from ..domain import TIME
-from ..equations import Problem, given_values, is_linear, missing_starts
-from ..recipe import EarlyFirst, Recipe
-from ..residuals import Loss
-from ..runs import Run, to_data
+from ..equations import Problem
 from ..solution import Solution, Timing
-from ..training import Progress, Trainer, TrainState, check_memory, device_for
-from .advice import (
-    advised,
-    contradicted,
-    hopeless,
-    of_family,
-    of_gauges,
-    of_levels,
-    of_start,
-    of_unknowns,
-)
-from .estimate import estimated
-from .levels import ALL, STEPS, Level, begun, coefficients_of, constants, recipe_for, refined
-from .slab_solution import solve_in_slabs
-from .trained import Context, Training, Window
+from .advice import advised
+from .polynomials import Polynomials, suit
+from .slab_solution import Slabs
+from .trained import Context
+from .ways import AbstractWay, Turn
 
 TOLERANCE = 1e-4  # relative L2 error, where none is given
-FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
-RANKS = (1, ALL, ALL, 6, 6, 6, 6)
-LEVELS = 6
-RATES = (25.0, 8.0, 0.0)  # of `EarlyFirst`, one after the other, where a solve goes astray
-FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
-NEAR = 0.1  # error of a level from which the next one finds its way
-# coefficients of a level at most: with three axes there is no matrix of them
-MOST = (6_000, 6_000, 60_000, 6_000, 6_000, 6_000, 6_000)
+POLYNOMIALS = Polynomials.__name__
+WAYS: tuple[AbstractWay, ...] = (Slabs(),)  # those of one turn in this order
 
 
 def is_solvable_directly(problem: Problem) -> bool:
-    """Whether the output layers of a problem can be solved for."""
-    few = problem.box.dimension <= len(FUNCTIONS)
-    return few and not any(term.couples_points for term in problem.terms)
+    """Whether a problem can be solved without training a network."""
+    return suit(problem) or any(way.suits(problem) for way in WAYS)
 
 
 def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -> Solution:
@@ -70,158 +40,50 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         context: the folder, who is told, and whether to stop.
 
     Returns:
-        The solution of the last level, with the `levels`, its `estimate`, and `advice` where that
-        is not below the tolerance.
+        The best solution by its `estimate`, with the `levels` of the way that found it, and
+        `advice` where the estimate is not below the tolerance.
     """
-    dimension = problem.box.dimension
-    functions = dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1])
-    rank = RANKS[dimension - 1]
-    levels, start = _kept(context.run)
-    # a linear equation in two axes is solved on all of them in one step, and more exactly if smooth
-    slabs = None
-    if start is None and (dimension == 1 or not is_linear(problem)):
-        slabs = solve_in_slabs(problem, tolerance, context)
-        if slabs is not None and _is_enough(slabs, tolerance, context):
-            return advised(slabs, slabs.outcome.advice)
-    if start is not None:  # the last level that is kept, once more from where it ended
-        again = levels.pop()
-        functions, rank = again.functions, again.rank
-    elif dimension == 1 and (values := given_values(problem)) is not None:
-        start = constants(problem, recipe_for(problem, functions, rank), values)
-    families = 0  # levels in a row that had a family of solutions
-    early_first = False  # a solve went astray, so early times count first until it is close
-    error = math.inf
-    while True:
-        done, recipe = len(levels) * STEPS, recipe_for(problem, functions, rank)
-        part = context.part(done, LEVELS * STEPS)
-        rates = RATES if early_first and error > NEAR else ()
-        found, level, state = _solved(problem, recipe, seed, start, rates, part)
-        asked = context.interrupt.asked
-        if slabs is None and not levels and level.estimate > tolerance and not asked:
-            slabs = solve_in_slabs(problem, tolerance, context, found.timing)
-            if slabs is not None and _is_enough(slabs, tolerance, context):
-                return advised(slabs, slabs.outcome.advice)
-        astray = level.family and not missing_starts(problem) and use_early_first(problem)
-        if astray and not early_first and not context.interrupt.asked:
-            early_first = True  # and so it stays: a finer level goes the same way
-            found, level, state = _solved(problem, recipe, seed, start, RATES, part, found.timing)
-        error = level.grown
-        if early_first and error <= tolerance:
-            # its conditions are enough, and what is left of the residual too little to matter
-            level = level.without_family
-        levels.append(level)
-        families = families + 1 if level.family else 0
-        found = found.with_outcome(levels=tuple(levels), estimate=level.estimate)
-        if context.run is not None:
-            _keep(context.run, found, state, done + int(state.step))
+    spent: list[Timing] = []
+    latest: dict[str, Solution] = {}  # a way that goes on knows better than it did before
+    for name, found in _tried(problem, tolerance, seed, context):
+        spent.append(found.timing)
+        latest[name] = found
+        if _estimate(found) <= tolerance or context.interrupt.asked:
+            break
+    # of two that know nothing, polynomials say more about it
+    known = sorted(latest, key=lambda name: name != POLYNOMIALS)
+    best = latest[min(known, key=lambda name: _estimate(latest[name]))]
+    each = zip(*(dataclasses.astuple(timing) for timing in spent))
+    best = best.with_outcome(timing=Timing(*(sum(own) for own in each)))
+    return advised(best, best.outcome.advice)
 
-        left = LEVELS - len(levels)
-        finer = _finer(problem, level, tolerance) if left else None
-        met = level.estimate <= tolerance or context.interrupt.asked
-        stuck = not level.family and hopeless(problem, levels, tolerance, left)
-        # What a solve that is far off, or has too few functions, does not feel need not be a family
-        # of solutions: once more. What was astray has conditions enough, but grows from little.
-        certain = bool(missing_starts(problem)) or (families > 1 and not early_first)
-        if finer is not None and not met and not stuck and not (level.family and certain):
-            functions, rank = finer
-            next_recipe = recipe_for(problem, functions, rank)
-            start = begun(problem, next_recipe, found.model, seed + len(levels))
-            continue
-        words: list[str] = []
-        if level.family and (certain or finer is None):
-            words = [of_family(problem, level)]
-        elif not met:
-            words = of_levels(problem, levels, tolerance, recipe)
-            if contradicted(problem, levels):
-                found = found.with_outcome(estimate=math.inf)  # there is nothing to be near to
-        if not level.family and (unsaid := of_start(problem)):
-            words.insert(0, unsaid)
-            found = found.with_outcome(estimate=math.inf)  # of one among many it says nothing
-        if slabs is not None and _estimate(slabs) < _estimate(found):
-            return advised(slabs, slabs.outcome.advice)
-        return advised(found, [*words, *of_unknowns(level.free), *of_gauges(problem)])
+
+def _tried(
+    problem: Problem, tolerance: float, seed: int, context: Context
+) -> Iterator[tuple[str, Solution]]:
+    """The name of a way and what it finds, one after the other."""
+    levels = Polynomials(problem, tolerance, seed, context) if suit(problem) else None
+    others = [way for way in WAYS if way.suits(problem)]
+    if levels is not None and levels.resumed:
+        others = []
+
+    def of(turn: Turn) -> Iterator[tuple[str, Solution]]:
+        for way in others:
+            # without polynomials there is nothing to wait for
+            if (levels is None and turn == Turn.FIRST) or way.turn(problem) == turn:
+                found = way.solve(problem, tolerance, context)
+                if found is not None:
+                    yield type(way).__name__, found
+
+    yield from of(Turn.FIRST)
+    if levels is None:
+        return
+    yield POLYNOMIALS, levels.go(1)
+    yield from of(Turn.SECOND)
+    if not levels.over:
+        yield POLYNOMIALS, levels.go()
+    yield from of(Turn.LAST)
 
 
 def _estimate(found: Solution) -> float:
     return math.inf if found.estimate is None else found.estimate
-
-
-def _is_enough(found: Solution, tolerance: float, context: Context) -> bool:
-    return _estimate(found) <= tolerance or context.interrupt.asked
-
-
-def _solved(
-    problem: Problem,
-    recipe: Recipe,
-    seed: int,
-    start: Array | None,
-    rates: Sequence[float],
-    context: Context,
-    before: Timing | None = None,
-) -> tuple[Solution, Level, TrainState]:
-    """One level, solved at once, or with the weights of early times at these rates, one after the
-    other; its times come on top of those `before`."""
-    weighted = recipe
-    if rates:
-        weighted = dataclasses.replace(recipe, weighting=EarlyFirst(rates[0]))
-    trainer = Trainer(Loss(problem, weighted))
-    check_memory(trainer)
-    compiling, spent = (before.compile_seconds, before.train_seconds) if before else (0.0, 0.0)
-    with device_for(trainer):
-        weights = [jnp.asarray(rate, float) for rate in rates] or [None]
-        for number, weighting in enumerate(weights):
-            window = Window(problem, 0, 0.0, {}, start, weighting)
-
-            def report(now: Progress, number: int = number) -> None:
-                step = (number * STEPS + now.step) // len(weights)
-                context.report(dataclasses.replace(now, step=step))
-
-            part = Context(None, report, context.interrupt)
-            training = Training(trainer, [seed], part, window)
-            session = training.session
-            session.compiling, session.spent = compiling, spent
-            training.go()
-            start, compiling, spent = session.state.best, session.compiling, session.spent
-            if context.interrupt.asked:
-                break
-        found = training.finish()
-        assert isinstance(found, Solution)  # one seed
-        found = found.with_outcome(recipe=recipe)
-        return found, estimated(found), session.state
-
-
-def _finer(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str, int], int] | None:
-    """Functions and rank of the next level; None if it would be too large."""
-    dimension = problem.box.dimension
-    far = dimension <= 3 and level.estimate > FAR * tolerance
-    for growth in (2.0, 1.5) if far else (1.5,):
-        functions, rank = refined(problem, level, tolerance, growth)
-        recipe = recipe_for(problem, functions, rank)
-        if coefficients_of(problem, recipe) <= MOST[dimension - 1]:
-            return functions, rank
-    return None
-
-
-def use_early_first(problem: Problem) -> bool:
-    """Whether there is a start to go on from, and a nonlinear equation to follow: a linear one has
-    one solution however it is weighed."""
-    if TIME not in problem.box.axes:
-        return False
-    sides = {t.sides for t in problem.terms if t.axis == TIME}
-    sides |= {g.side for g in problem.given if g.axis == TIME}
-    return sides == {"-"} and not is_linear(problem)
-
-
-def _keep(run: Run, found: Solution, state: TrainState, step: int) -> None:
-    """Keeps the levels so far: a run that is resumed goes on with the last of them."""
-    about = {"step": step, "levels": part_to_data(found.levels)}
-    run.save(about, {"parameters": np.asarray(state.best)}, to_data(found), wait=True)
-
-
-def _kept(run: Run | None) -> tuple[list[Level], Array | None]:
-    """The levels that a run's folder holds, and the parameters of the last one."""
-    kept = None if run is None else run.state()
-    if kept is None:
-        return [], None
-    about, arrays = kept
-    return list(data_to_part(about["levels"], tuple)), jnp.asarray(arrays["parameters"])

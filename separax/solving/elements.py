@@ -232,7 +232,7 @@ def _spread(factor: np.ndarray, values: np.ndarray) -> np.ndarray:
     return factor.reshape(-1, *(1,) * (values.ndim - 1)) * values
 
 
-# --- linear systems ---------------------------------------------------------------------------
+# --- linear systems --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

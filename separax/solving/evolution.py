@@ -200,7 +200,7 @@ def _compiled(residuals: Callable[..., Any]) -> Callable[..., Any]:
     return jax.jit(linearised, compiler_options=options_for_few_runs())
 
 
-# --- from a problem ---------------------------------------------------------------------------
+# --- from a problem --------------------------------------------------------------------------
 
 
 def evolution_of(problem: Problem) -> Evolution | None:

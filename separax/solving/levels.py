@@ -69,7 +69,7 @@ class Level:
         return dataclasses.replace(self, estimate=self.grown, family=0)
 
 
-# --- recipes -------------------------------------------------------------------------------------
+# --- recipes ------------------------------------------------------------------------------------
 
 
 def polynomials(
@@ -146,7 +146,7 @@ def refined(
     return functions, math.ceil(1.5 * level.rank) if resolved else level.rank + 2
 
 
-# --- networks ------------------------------------------------------------------------------------
+# --- networks -----------------------------------------------------------------------------------
 
 
 def functions_of(problem: Problem, model: Model) -> dict[str, int]:

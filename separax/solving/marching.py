@@ -109,7 +109,7 @@ def _kept_before(folder: Run | None, number: int) -> str:
     )
 
 
-# --- how many windows ----------------------------------------------------------------------------
+# --- how many windows ---------------------------------------------------------------------------
 
 
 def windows_of_length(problem: Problem, window: Any) -> int:
@@ -149,7 +149,7 @@ def _check_time(problem: Problem, given: str, argument: str) -> None:
         )
 
 
-# --- what can be marched -------------------------------------------------------------------------
+# --- what can be marched ------------------------------------------------------------------------
 
 
 def check(problem: Problem, windows: int) -> None:
@@ -191,7 +191,7 @@ def _why_not(problem: Problem) -> str | None:
     return None
 
 
-# --- one problem for all windows -----------------------------------------------------------------
+# --- one problem for all windows ----------------------------------------------------------------
 
 
 def first_window(problem: Problem, recipe: Recipe, edges: np.ndarray) -> Problem:

@@ -3,30 +3,24 @@ how far off the coarser one is, and the finer becomes a solution."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from numpy.polynomial import legendre
 
 from ..domain import TIME
-from ..equations import Problem, disagreements
-from ..networks import PiecewiseProducts
-from ..recipe import Recipe
-from ..residuals import Model
-from ..solution import History, Outcome, Piece, Solution, Timing
+from ..equations import Problem, disagreements, is_linear
+from ..solution import Solution, Timing
 from ..training import Progress
 from .elements import restricted
-from .evolution import Evolution, evolution_of
+from .evolution import evolution_of
+from .pieces import Products, compressed, piecewise_solution
 from .slabs import March, Precision, Slab
 from .trained import Context
+from .ways import AbstractWay, Turn
 
 # what a first march is to leave of each slab, in t alone and in t and another axis
 FIRST = {False: 1e-11, True: 1e-6}
@@ -65,11 +59,26 @@ class SlabLevel:
     seconds: float
 
 
+class Slabs(AbstractWay):
+    """Slabs of time that are chosen on the way, for problems in t, or in t and one other axis."""
+
+    def suits(self, problem: Problem) -> bool:
+        return evolution_of(problem) is not None
+
+    def turn(self, problem: Problem) -> Turn:
+        # a linear equation in two axes is solved on all of them in one step, and more exactly if
+        # smooth
+        alone = problem.box.dimension == 1
+        return Turn.FIRST if alone or not is_linear(problem) else Turn.SECOND
+
+    def solve(self, problem: Problem, tolerance: float, context: Context) -> Solution | None:
+        return solve_in_slabs(problem, tolerance, context)
+
+
 def solve_in_slabs(
     problem: Problem,
     tolerance: float,
     context: Context,
-    before: Timing | None = None,
 ) -> Solution | None:
     """The solution of a problem that evolves, with its `estimate`, `levels` and `advice`.
 
@@ -78,7 +87,6 @@ def solve_in_slabs(
         tolerance: the relative L2 error that would do.
         context: who is told, and whether to stop. A march that is interrupted ends with the slabs
             that are done.
-        before: how long other ways took that were tried before.
 
     Returns: None where the problem does not evolve, or no slab of it could be solved.
     """
@@ -114,9 +122,6 @@ def solve_in_slabs(
     seconds = time.perf_counter() - start
     compiling = min(evolution.compiling, seconds)
     timing = Timing(compiling, seconds - compiling, sum(level.newton for level in levels))
-    if before is not None:
-        each = zip(dataclasses.astuple(timing), dataclasses.astuple(before))
-        timing = Timing(*(a + b for a, b in each))
     found = _solution(problem, best, levels, estimate, timing)
     words = _advice(problem, best, levels, estimate, tolerance, context.interrupt.asked)
     return found.with_outcome(advice=words)
@@ -215,7 +220,7 @@ def _at(edges: np.ndarray, coefficients: np.ndarray, x: np.ndarray) -> np.ndarra
     return np.einsum("rpf,rptf->rtp", basis, coefficients[e])
 
 
-# --- as a solution ----------------------------------------------------------------------------
+# --- as a solution ---------------------------------------------------------------------------
 
 
 def _solution(
@@ -225,34 +230,17 @@ def _solution(
     estimate: float,
     timing: Timing,
 ) -> Solution:
-    slabs, space = march.slabs, march.evolution.axis is not None
-    windows = (
-        _compressed(slabs, min(max(CUT * estimate, 1e-14), 1e-10)) if space else [_alone(slabs)]
-    )
-    recipe, pieces, edges = _pieces(problem, march.evolution, windows)
-    end = slabs[-1].end
-    whole = end == problem.box[TIME][1]
-    outcome = Outcome(
-        recipe,
-        History.none(),
-        timing,
-        best_loss=0.0,
-        interrupted=not whole,
-        estimate=estimate,
-        levels=tuple(levels),
-    )
-    if len(pieces) > 1:
-        each = [_window_outcome(recipe, timing, len(pieces)) for _ in pieces]
-        outcome = Outcome(**{**vars(outcome), "windows": tuple(each)})
-    solved = problem if whole else problem.during(problem.box[TIME][0], end)
-    return Solution(solved, pieces, outcome, edges)
-
-
-def _window_outcome(recipe: Recipe, timing: Timing, number: int) -> Outcome:
-    part = Timing(
-        timing.compile_seconds / number, timing.train_seconds / number, timing.steps // number
-    )
-    return Outcome(recipe, History.none(), part, best_loss=0.0)
+    slabs, cut = march.slabs, min(max(CUT * estimate, 1e-14), 1e-10)
+    if march.evolution.axis is not None:
+        windows = _windows(march.evolution.axis, slabs, cut)
+    else:
+        edges = {TIME: np.array([slabs[0].start, *(s.end for s in slabs)])}
+        fields = [
+            np.stack([s.modes[c][0, :, 0] for s in slabs]) for c in range(len(slabs[0].modes))
+        ]
+        windows = [compressed(edges, fields, cut)]
+    stopped = slabs[-1].end < problem.box[TIME][1]
+    return piecewise_solution(problem, windows, timing, estimate, levels, stopped)
 
 
 def _advice(
@@ -290,94 +278,18 @@ def _advice(
     return tuple(words)
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Some slabs as a sum of products: by axis edges and coefficients (fields, pieces, polynomials,
-    products)."""
-
-    edges: tuple[np.ndarray, ...]
-    factors: tuple[np.ndarray, ...]
-
-
-def _alone(slabs: Sequence[Slab]) -> _Window:
-    """Functions of time alone."""
-    edges = np.array([slabs[0].start, *(s.end for s in slabs)])
-    each = [np.stack([s.modes[c][0, :, 0] for s in slabs]) for c in range(len(slabs[0].modes))]
-    return _Window((edges,), (np.stack(each)[..., None],))
-
-
-def _compressed(slabs: Sequence[Slab], cut: float) -> list[_Window]:
-    """Slabs as few sums of products, of few products each."""
-    rows = sum(s.modes[0].shape[1] for s in slabs)
+def _windows(axis: str, slabs: Sequence[Slab], cut: float) -> list[Products]:
+    """Slabs as windows of few sums of products, of few products each."""
     half = len(slabs) // 2
-    if rows > MOST_ROWS and half:
-        return _compressed(slabs[:half], cut) + _compressed(slabs[half:], cut)
-    found = _one_window(slabs, cut)
-    if found.factors[0].shape[-1] > MOST_RANK and half:
-        return _compressed(slabs[:half], cut) + _compressed(slabs[half:], cut)
-    return [found]
-
-
-def _one_window(slabs: Sequence[Slab], cut: float) -> _Window:
+    if half and sum(s.modes[0].shape[1] for s in slabs) > MOST_ROWS:
+        return _windows(axis, slabs[:half], cut) + _windows(axis, slabs[half:], cut)
     times = np.array([slabs[0].start, *(s.end for s in slabs)])
     edges = np.unique(np.concatenate([s.edges for s in slabs]))
-    # short pieces count a little more than their length: what is cut there could be seen
-    lengths, steps = np.diff(edges), np.diff(times)
-    lengths = np.maximum(lengths, lengths.sum() / len(lengths))
-    steps = np.maximum(steps, steps.sum() / len(steps))
-    in_time, in_space = [], []
+    fields = []
     for c in range(len(slabs[0].modes)):
         each = np.stack([restricted(s.edges, edges, s.modes[c]) for s in slabs])
-        number, polynomials = each.shape[2], each.shape[3]
-        first = np.sqrt(steps[:, None] / (2 * np.arange(number) + 1))
-        second = np.sqrt(lengths[:, None] / (2 * np.arange(polynomials) + 1))
-        weighed = np.moveaxis(each, 1, 2) * first[:, :, None, None] * second
-        u, sizes, v = scipy.linalg.svd(weighed.reshape(first.size, -1), full_matrices=False)
-        left = np.sqrt(np.cumsum(sizes[::-1] ** 2))[::-1]
-        rank = max(1, int(np.sum(left > cut * max(left[0], 1e-300))))
-        roots = np.sqrt(sizes[:rank])
-        in_time.append((u[:, :rank] * roots).reshape(*first.shape, rank) / first[..., None])
-        in_space.append((v[:rank].T * roots).reshape(*second.shape, rank) / second[..., None])
-    polynomials = max(f.shape[1] for f in in_space)
-    rank = max(f.shape[2] for f in in_space)
-    return _Window(
-        (times, edges),
-        tuple(
-            np.stack([_padded(f, f.shape[0], wide or f.shape[1], rank) for f in each])
-            for each, wide in ((in_time, 0), (in_space, polynomials))
-        ),
-    )
-
-
-def _padded(array: np.ndarray, *shape: int) -> np.ndarray:
-    return np.pad(array, [(0, n - m) for n, m in zip(shape, array.shape)])
-
-
-def _pieces(
-    problem: Problem, evolution: Evolution, windows: Sequence[_Window]
-) -> tuple[Recipe, list[Piece], list[float]]:
-    """Windows as networks of one shape: what they lack of it is zero, and beyond the axis."""
-    fields = len(problem.fields)
-    axes = [TIME] if evolution.axis is None else [TIME, evolution.axis]
-    shapes = [
-        np.max([w.factors[i].shape[1:] for w in windows], axis=0).tolist() for i in range(len(axes))
-    ]
-    rank = max(shape[2] for shape in shapes)
-    network = PiecewiseProducts(rank, tuple((a, s[0], s[1]) for a, s in zip(axes, shapes)))
-    recipe = Recipe(network, precision="float64")  # pyright: ignore[reportArgumentType]
-    first = problem.during(windows[0].edges[0][0], windows[0].edges[0][-1])
-    pieces = []
-    with jax.enable_x64(True):
-        for window in windows:
-            origin = float(window.edges[0][0] - windows[0].edges[0][0])
-            arrays: dict[str, tuple[Any, Any]] = {}
-            for axis, shape, edges, factor in zip(axes, shapes, window.edges, window.factors):
-                own = edges - origin if axis == TIME else edges
-                beyond = own[-1] + np.arange(1, 1 + shape[0] - factor.shape[1])
-                filled = np.stack([_padded(f, *shape[:2], rank) for f in factor])
-                flat = np.moveaxis(filled, 0, 2).reshape(*shape[:2], fields * rank)
-                arrays[axis] = jnp.asarray(np.r_[own, beyond]), jnp.asarray(flat)
-            made = network.filled(first.box, fields, arrays)
-            pieces.append(Piece.of(Model(made, {}), origin))
-    edges = [float(windows[0].edges[0][0]), *(float(w.edges[0][-1]) for w in windows)]
-    return recipe, pieces, edges
+        fields.append(np.moveaxis(each, 1, 2))
+    found = compressed({TIME: times, axis: edges}, fields, cut)
+    if half and found.factors[0].shape[-1] > MOST_RANK:
+        return _windows(axis, slabs[:half], cut) + _windows(axis, slabs[half:], cut)
+    return [found]

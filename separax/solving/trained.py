@@ -42,7 +42,7 @@ STATE = "state."  # what the names of a state's arrays begin with
 WATCHED = 2**15  # points of the lattice on which the error is followed during training
 
 
-# --- what goes on around a solve -----------------------------------------------------------------
+# --- what goes on around a solve ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Asked:
             yield Context(run, report, stack.enter_context(Interrupt()))
 
 
-# --- training ------------------------------------------------------------------------------------
+# --- training -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The command line, as a person or a script uses it."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -7,12 +8,23 @@ import subprocess
 import sys
 from importlib import metadata
 
+import jax
 import numpy as np
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import separax as sx
+from separax.cli.app import app
 
 FAST = ["--points", "8", "--steps", "40"]
+
+
+def said(*arguments):
+    """What a command prints on a wide screen, in this process."""
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "400"})
+    assert done.exit_code == 0, done.output
+    return " ".join(done.stdout.split())
 
 
 def separax(*arguments, cwd, **options):
@@ -26,20 +38,66 @@ def separax(*arguments, cwd, **options):
     )
 
 
-def test_the_version_is_that_of_the_package_and_of_what_computes(tmp_path):
-    found = separax("--version", cwd=tmp_path)
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.startswith(
+def test_the_version_is_that_of_the_package_and_of_what_computes():
+    found = said("--version")
+    assert found.startswith(
         f"separax {metadata.version('separax')}, jax {metadata.version('jax')}, "
     )
     assert metadata.version("separax") == sx.__version__
 
 
-def test_list_names_the_catalogue(tmp_path):
-    done = separax("list", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "helmholtz" in done.stdout
-    assert "klein-gordon" in done.stdout
+def test_without_a_command_it_says_what_to_type(tmp_path):
+    """Every line can be typed: the commands are there."""
+    done = separax(cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    commands = typer.main.get_command(app).commands
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("  separax")]
+    assert len(lines) >= 4
+    for _, command, *_ in lines:
+        assert command in commands or command == "--help"
+
+
+def test_list_names_the_catalogue():
+    done = said("list")
+    assert "helmholtz" in done
+    assert "klein-gordon" in done
+
+
+@pytest.mark.parametrize(
+    ("driver", "plugin", "asked", "words"),
+    [
+        (False, False, None, ["no NVIDIA driver", "pip install 'separax[gpu]'"]),
+        (
+            False,
+            True,
+            None,
+            ["no NVIDIA driver is installed (there is no nvidia-smi): install one"],
+        ),
+        (True, False, None, ["no plugin", "pip install 'separax[gpu]'"]),
+        (True, True, "cpu", ["JAX_PLATFORMS=cpu", "unset"]),
+        (True, True, None, ["cannot use them", 'jax.devices("cuda")']),
+    ],
+)
+def test_the_doctor_names_devices_versions_memory_cache_and_what_is_missing(
+    monkeypatch, tmp_path, driver, plugin, asked, words
+):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: plugin or None if name == "jax_cuda13_plugin" else find(name, *rest),
+    )
+    monkeypatch.setattr("shutil.which", lambda name: name if driver else None)
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setenv("SEPARAX_CACHE", str(tmp_path))
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    if asked:
+        monkeypatch.setenv("JAX_PLATFORMS", asked)
+    found = said("doctor")
+    for word in [f"jax {jax.__version__}", "device", "free memory", str(tmp_path), *words]:
+        assert word in found
+    state = "installed" if plugin else "not installed"
+    assert f"separax[gpu] NVIDIA GPUs: {state}" in found
 
 
 @pytest.mark.whole
@@ -109,14 +167,15 @@ def test_several_seeds_report_each(tmp_path):
         (["flow-mixing", "--points", "4000"], ["points", "4000", "fewer points"]),
     ],
 )
-def test_bad_input_is_named_and_nothing_is_written(tmp_path, arguments, words):
-    done = separax("solve", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    said = " ".join(done.stderr.split())
+def test_bad_input_is_named_and_nothing_is_written(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        app(["solve", *arguments])
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
     for word in words:
-        assert word in said
+        assert word in " ".join(err.split())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,7 +3,7 @@ puts a process in."""
 
 import pytest
 
-from separax.core import memory
+from separax.core import devices
 
 GB = 10**9
 
@@ -21,18 +21,18 @@ def system(tmp_path):
 
 def test_the_machine_says_what_is_free(system):
     proc, _ = system
-    assert memory._of_machine(proc) is None
+    assert devices._of_machine(proc) is None
     write(proc / "meminfo", "MemTotal:       20000 kB\nMemAvailable:    8000 kB")
-    assert memory._of_machine(proc) == 8000 * 1024
+    assert devices._of_machine(proc) == 8000 * 1024
 
 
 def test_a_group_of_the_second_version(system):
     """The least of its own limit and of those above it; files that were read do not count as
     used."""
     proc, groups = system
-    assert memory._of_group(proc, groups) is None
+    assert devices._of_group(proc, groups) is None
     write(proc / "self" / "cgroup", "0::/batch/job")
-    assert memory._of_group(proc, groups) is None
+    assert devices._of_group(proc, groups) is None
     for folder, most, now, stale in [
         ("batch/job", "max", GB, 0),
         ("batch", 4 * GB, 3 * GB, GB // 2),
@@ -40,11 +40,11 @@ def test_a_group_of_the_second_version(system):
         write(groups / folder / "memory.max", most)
         write(groups / folder / "memory.current", now)
         write(groups / folder / "memory.stat", f"anon 5\ninactive_file {stale}")
-    assert memory._of_group(proc, groups) == 1.5 * GB
+    assert devices._of_group(proc, groups) == 1.5 * GB
     write(groups / "batch/job/memory.max", 2 * GB)
-    assert memory._of_group(proc, groups) == GB
+    assert devices._of_group(proc, groups) == GB
     write(groups / "batch/job/memory.current", 3 * GB)
-    assert memory._of_group(proc, groups) == 0
+    assert devices._of_group(proc, groups) == 0
 
 
 def test_a_group_of_the_first_version(system):
@@ -53,12 +53,12 @@ def test_a_group_of_the_first_version(system):
     write(groups / "memory/job/memory.limit_in_bytes", 5 * GB)
     write(groups / "memory/job/memory.usage_in_bytes", 2 * GB)
     write(groups / "memory/job/memory.stat", f"total_inactive_file {GB}")
-    assert memory._of_group(proc, groups) == 4 * GB
+    assert devices._of_group(proc, groups) == 4 * GB
 
 
 def test_the_lesser_of_the_two_counts(monkeypatch):
-    monkeypatch.setattr("separax.core.memory._of_machine", lambda: 7)
-    monkeypatch.setattr("separax.core.memory._of_group", lambda: 3)
-    assert memory.available() == 3
-    monkeypatch.setattr("separax.core.memory._of_group", lambda: None)
-    assert memory.available() == 7
+    monkeypatch.setattr("separax.core.devices._of_machine", lambda: 7)
+    monkeypatch.setattr("separax.core.devices._of_group", lambda: 3)
+    assert devices.available() == 3
+    monkeypatch.setattr("separax.core.devices._of_group", lambda: None)
+    assert devices.available() == 7

@@ -15,14 +15,13 @@ from untrained import untrained
 
 import separax as sx
 from separax.equations.boundary_interpolation import FADED, FUNCTIONS
-from separax.equations.inputs import AtPlace, Inputs
+from separax.equations.tracing import AtPlace, Inputs
 from separax.networks.bases import Line
 from separax.networks.encodings import Axis, Coordinate
-from separax.networks.known_part import KnownPart
-from separax.output.viewer.data import payload
-from separax.residuals.evaluation import residual_factors
+from separax.networks.network import KnownPart
+from separax.output.viewer import payload
 from separax.residuals.loss import Loss
-from separax.residuals.model import Model
+from separax.residuals.model import Model, residual_factors
 from separax.solution.factors import factors
 from separax.solving.marching import check
 from separax.training.trainer import Trainer

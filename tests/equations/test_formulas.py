@@ -8,7 +8,7 @@ from untrained import untrained
 
 import separax as sx
 from separax.equations.formulas import formula_of
-from separax.output.viewer import data as factors
+from separax.output import viewer as factors
 from separax.runs.loading import load
 
 TINY = sx.Recipe(sx.SPINN(rank=3, width=6, depth=1), points=4, precision="float64")

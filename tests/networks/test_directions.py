@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import separax as sx
 from separax.domain.places import Points
-from separax.networks.activations import ACTIVATIONS, Elementwise
 from separax.networks.architectures import PINN
 from separax.networks.bodies import Layer
+from separax.networks.layers import ACTIVATIONS, Elementwise
 from separax.networks.pointwise_network import SumOfDerivatives
 from separax.networks.taylor import DirectionalTaylor, Layout, Rows, derived, multiply
 from separax.paper import step_time as bench

@@ -14,12 +14,12 @@ import pytest
 
 import separax as sx
 from separax.networks import Chebyshev, Coordinate, Fourier
-from separax.networks.activations import Elementwise, as_activation
+from separax.networks.layers import Elementwise, as_activation
 from separax.networks.taylor import JET_FROM, DirectionalTaylor, derivatives, series_of
 from separax.recipe import Recipe
 from separax.residuals import Loss, Model
-from separax.residuals.all_parameters import weight_equations
 from separax.residuals.linearise import residuals
+from separax.residuals.objective import weight_equations
 
 BOX = sx.Box(t=(0, 2), x=(-1, 1))
 KEY = jax.random.key(2)

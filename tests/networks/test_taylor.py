@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from separax.networks.activations import ACTIVATIONS
 from separax.networks.bases import fourier, piece, polynomial
 from separax.networks.bodies import MLP, Layer, ModifiedMLP
-from separax.networks.dense import dense
+from separax.networks.layers import ACTIVATIONS, dense
 from separax.networks.taylor import (
     MAX_ORDER,
     DirectionalTaylor,
@@ -324,7 +323,7 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
     expected = gradients(plain)
     for platform in ("cpu", "gpu"):
         monkeypatch.setattr(
-            "separax.networks.dense.default_device",
+            "separax.networks.layers.default_device",
             lambda platform=platform: SimpleNamespace(platform=platform),
         )
         np.testing.assert_allclose(

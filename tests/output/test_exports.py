@@ -16,8 +16,7 @@ from untrained import untrained_march
 import separax as sx
 from separax.cli.app import app
 from separax.output import animation
-from separax.output.files.lattices import Grid, pieces
-from separax.output.files.writers import write_vtr
+from separax.output.writers import Grid, pieces, write_vtr
 
 T, X, Y = np.linspace(0, 1, 5), np.linspace(-1, 1, 6), np.linspace(0, 2, 7)
 ON = {"t": T, "x": X, "y": Y}

@@ -14,10 +14,10 @@ import separax as sx
 from separax.cli.app import app
 from separax.equations.text import equation
 from separax.output import animation, figures
+from separax.output import viewer as factors
 from separax.output.comparison import write_comparison
 from separax.output.mathml import mathml
 from separax.output.page import read_kept, recipe_facts, render, slices_of, write_report
-from separax.output.viewer import data as factors
 from separax.paper.catalogue import CATALOGUE
 from separax.runs.keeping import check
 from separax.solution.record import make_record
@@ -275,7 +275,7 @@ def test_series_that_do_not_fit_are_shortened_and_say_by_how_much(solution, monk
     exactly = factors.payload(solution)
     assert exactly["error"] < 1e-6
     size = len(exactly["numbers"])
-    monkeypatch.setattr("separax.output.viewer.series.MOST_NUMBERS", 100)
+    monkeypatch.setattr("separax.output.viewer.MOST_NUMBERS", 100)
     shorter = factors.payload(solution)
     assert len(shorter["numbers"]) < size
     assert len(shorter["numbers"]) <= 100 * 4 * 4 / 3 + 4

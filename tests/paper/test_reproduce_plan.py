@@ -6,8 +6,7 @@ import pytest
 
 from separax.core.errors import InputError
 from separax.paper.catalogue import CATALOGUE
-from separax.paper.reproduce.plan import Job, left_out, plan
-from separax.paper.reproduce.published import published
+from separax.paper.reproduce.plan import Job, left_out, plan, published
 
 
 def rows(jobs):

@@ -17,7 +17,7 @@ from separax.cli.console import drawn
 from separax.core.errors import InputError
 from separax.paper.reproduce import tables
 from separax.paper.reproduce.figures import error_against_rank, error_over_time, four_columns, save
-from separax.paper.reproduce.published import published, seeds_of, steps_of
+from separax.paper.reproduce.plan import published, seeds_of, steps_of
 from separax.paper.reproduce.records import collect, read_record, write_record
 from separax.paper.reproduce.rows import Summary, compare, interval, summarise
 from separax.paper.reproduce.showing import filled

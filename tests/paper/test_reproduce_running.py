@@ -32,7 +32,7 @@ from separax.residuals.loss import Loss
 from separax.runs.files import Damaged
 from separax.runs.folder import read_settings
 from separax.runs.loading import load
-from separax.runs.lock import Lock
+from separax.runs.states import Lock
 from separax.solving.entry import solve
 from separax.training.trainer import Trainer
 

@@ -12,7 +12,7 @@ import pytest
 import separax as sx
 from separax.core.errors import InputError
 from separax.domain.places import flatten
-from separax.equations.inputs import Inputs
+from separax.equations.tracing import Inputs
 from separax.paper.reproduce.plan import plan
 from separax.recipe import weightings as causal
 from separax.residuals.loss import Loss

@@ -138,7 +138,7 @@ def test_bfgs_in_its_textbook_form():
 
 
 def test_a_matrix_that_would_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("separax.core.memory.available", lambda: 1_000)
+    monkeypatch.setattr("separax.core.devices.available", lambda: 1_000)
     with pytest.raises(
         sx.InputError,
         match=r"BFGS: the matrix of .* parameters would need .* use a smaller network, or sx.LBFGS",

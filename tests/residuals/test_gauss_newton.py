@@ -12,11 +12,11 @@ import pytest
 from test_normal import dense, system
 
 import separax as sx
-from separax.recipe.optimisers.damping import by_conjugate_gradients
-from separax.residuals.all_parameters import weight_equations
+from separax.recipe.optimisers.least_squares import by_conjugate_gradients
 from separax.residuals.linearise import residuals
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
+from separax.residuals.objective import weight_equations
 from separax.runs.states import States
 from separax.training.trainer import Trainer
 
@@ -246,7 +246,7 @@ def test_bad_input(make, words):
 
 
 def test_a_matrix_that_would_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr("separax.core.memory.available", lambda: 1_000)
+    monkeypatch.setattr("separax.core.devices.available", lambda: 1_000)
     with pytest.raises(
         sx.InputError, match=r"GaussNewton: the matrix of .* weights would need .* largest_matrix=0"
     ):

@@ -9,12 +9,11 @@ from exact import exact_terms, growth, one, power, wave
 from jax.flatten_util import ravel_pytree
 
 import separax as sx
-from separax.equations.inputs import Inputs
+from separax.equations.tracing import Inputs
 from separax.paper.catalogue import find
 from separax.paper.step_time import PaperLoss
-from separax.residuals.evaluation import condition_squares, residual_factors
 from separax.residuals.loss import Loss
-from separax.residuals.model import Model
+from separax.residuals.model import Model, condition_squares, residual_factors
 from separax.solution import Piece
 from separax.training.trainer import Trainer
 
@@ -278,7 +277,7 @@ def test_linear_residuals_need_no_lattice(equation, monkeypatch):
         taken.append(factors is not None)
         return factors
 
-    monkeypatch.setattr("separax.residuals.evaluation.residual_factors", seen)
+    monkeypatch.setattr("separax.residuals.model.residual_factors", seen)
     sampler = sx.GaussLegendre() if equation.__name__ == "sum_of_angles" else sx.Uniform()
     problem, how = linear_problem(equation), recipe(points=(14, 16, 18), sampler=sampler)
     short = values_and_gradients(problem, how)

@@ -10,13 +10,13 @@ from numpy.polynomial import chebyshev
 
 import separax as sx
 from separax.core import tuning
-from separax.equations.inputs import Inputs
+from separax.equations.tracing import Inputs
 from separax.networks.bases import Line, slow_to_fast
 from separax.networks.bases import chebyshev as chebyshev_taylor
 from separax.networks.taylor import derivatives
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
-from separax.residuals.normal_equations import layer_equations
+from separax.residuals.output_layers import layer_equations
 
 pytestmark = pytest.mark.usefixtures("double")
 

@@ -16,10 +16,9 @@ import pytest
 
 import separax as sx
 from separax.runs import files
-from separax.runs.describing import to_data
+from separax.runs.describing import sampled_shape, samples, to_data
 from separax.runs.folder import FORMAT, Run, read_settings
 from separax.runs.keeping import check
-from separax.runs.sampled_shape import sampled_shape, samples
 from separax.runs.states import NAMES, Saver, States
 from separax.solving import trained
 from separax.training import session

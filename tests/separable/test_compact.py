@@ -10,7 +10,7 @@ import pytest
 from untrained import untrained, untrained_march
 
 import separax as sx
-from separax.output.viewer import data as page
+from separax.output import viewer as page
 from separax.paper.catalogue import navier_stokes
 from separax.separable.tucker import Tucker, join, multiply_core, shorten
 from separax.solution.factors import factors, has_core
@@ -169,7 +169,7 @@ def test_what_does_not_fit_is_what_matters_least(monkeypatch):
         )
     said = []
     for most in (4_000, 1_500, 800):
-        monkeypatch.setattr("separax.output.viewer.series.MOST_NUMBERS", most)
+        monkeypatch.setattr("separax.output.viewer.MOST_NUMBERS", most)
         outputs, scales, held = shown(solution)
         arrays = {id(a): a for each in (held.cores, *held.windows) for a in each.values()}
         assert sum(a.size for a in arrays.values()) <= most

@@ -19,8 +19,8 @@ from separax.recipe.weightings import EarlyFirst
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
 from separax.solving.advice import of_start
-from separax.solving.automatic import use_early_first
 from separax.solving.levels import STEPS, begun, recipe_for, values
+from separax.solving.polynomials import use_early_first
 
 
 def travelling():
@@ -154,9 +154,9 @@ def test_what_a_level_begins_with_is_what_the_last_one_ended_with(before, after)
 
 def test_where_it_cannot_be_solved_for_a_network_is_trained():
     problem = sx.Problem(
-        sx.Box(t=(0, 1), x=(0, 1)),
-        lambda u: u.t + u.x,
-        [sx.Initial(lambda x: jnp.sin(2 * jnp.pi * x)), sx.Periodic(hard=False)],
+        sx.Box(x=(0, 1), y=(0, 1)),
+        lambda u: u.xx + u.yy - 1,
+        [sx.Dirichlet(0, on="y"), sx.Periodic("x", hard=False)],
     )
     with pytest.raises(sx.InputError, match="tolerance"):
         sx.solve(problem, tolerance=1e-3)
@@ -478,8 +478,8 @@ def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
 def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
     """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and
     what is found is no solution."""
-    monkeypatch.setattr("separax.solving.automatic.use_early_first", lambda problem: False)
-    monkeypatch.setattr("separax.solving.automatic.solve_in_slabs", lambda *arguments: None)
+    monkeypatch.setattr("separax.solving.polynomials.use_early_first", lambda problem: False)
+    monkeypatch.setattr("separax.solving.automatic.WAYS", ())
     found = sx.solve(
         sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]),
         progress=False,

@@ -9,7 +9,7 @@ import pytest
 
 import separax as sx
 from separax.core.errors import Diverged, InputError
-from separax.equations.inputs import START, values_name
+from separax.equations.tracing import START, values_name
 from separax.residuals.loss import Loss
 from separax.runs.folder import read_settings
 from separax.runs.keeping import check

@@ -32,8 +32,7 @@ from ...output import (
 from ...runs import write
 from ...solution import Solution, reference_on
 from ..catalogue.navier_stokes_3d import velocity, vorticity
-from .plan import Job
-from .published import Published, published, steps_of
+from .plan import Job, Published, published, steps_of
 from .records import Record
 from .rows import Row, interval
 from .tables import lattice, size
@@ -169,7 +168,7 @@ def save(figure: Figure, path: Path) -> Path:
     return path
 
 
-# --- lines ----------------------------------------------------------------------------------------
+# --- lines ---------------------------------------------------------------------------------------
 
 
 def _look(network: str) -> Look:
@@ -239,7 +238,7 @@ def _training(
         panel.set_xlim(left=0)
 
 
-# --- axes and legends -----------------------------------------------------------------------------
+# --- axes and legends ----------------------------------------------------------------------------
 
 
 def _ticks_of_points(panel: Any) -> None:
@@ -314,7 +313,7 @@ def _legend(figure: Figure, networks: Sequence[str]) -> None:
     figure.legend(handles=keys, loc="outside upper center", ncols=len(keys), frameon=False)
 
 
-# --- pictures of a row ----------------------------------------------------------------------------
+# --- pictures of a row ---------------------------------------------------------------------------
 
 INSTANTS = 41  # of the error over time, and frames of an animation
 FLOWS = ("navier-stokes", "navier-stokes-3d")

@@ -117,7 +117,7 @@ def _wrong(record: Record) -> str | None:
     return None
 
 
-# --- which runs count -----------------------------------------------------------------------------
+# --- which runs count ----------------------------------------------------------------------------
 
 
 def settings_of(problem: Problem, recipe: Recipe, seeds: Sequence[int]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .published import DOUBTED, OTHER_EQUATION, Published, pointwise, published, seeds_of, steps_of
+from .plan import DOUBTED, OTHER_EQUATION, Published, pointwise, published, seeds_of, steps_of
 from .records import Record
 
 LEVEL = 0.70  # of the paper's confidence intervals

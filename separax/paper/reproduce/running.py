@@ -22,8 +22,7 @@ from ...training import Trainer
 from ..catalogue import CATALOGUE
 from ..step_time import ours
 from .figures import FLOWS, draw, over_time
-from .plan import Job
-from .published import pointwise
+from .plan import Job, pointwise
 from .records import FIELDS, SCHEMA, Record, keep, recorded, run_folder, settings_of
 from .rows import plural
 
@@ -190,7 +189,7 @@ def _train(
     return groups
 
 
-# --- what came out --------------------------------------------------------------------------------
+# --- what came out -------------------------------------------------------------------------------
 
 
 def _outcome(job: Job, groups: Sequence[Ensemble]) -> Record:

@@ -126,7 +126,7 @@ def log_command(folder: Path, command: str, seconds: float) -> None:
         file.write(line.getvalue().encode())
 
 
-# --- tables in documents --------------------------------------------------------------------------
+# --- tables in documents -------------------------------------------------------------------------
 
 # markers stand on lines of their own, so that text may speak about them
 BEGIN = r"^<!-- separax:(?P<name>[\w-]+) -->[ \t]*\r?\n"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ...core import listed
-from .published import DEVICE, ONLY_TOTALS, OTHER_EQUATION, RANKS, published
+from .plan import DEVICE, ONLY_TOTALS, OTHER_EQUATION, RANKS, published
 from .records import Record
 from .rows import WITHIN, Interval, Row, interval, summarise
 
@@ -170,7 +170,7 @@ def documents(rows: Mapping[str, Sequence[Row]], records: Sequence[Record]) -> d
     return {name: markdown(table) for name, table in found.items()}
 
 
-# --- renderers: that of the terminal is `cli.console.drawn` ---------------------------------------
+# --- renderers: that of the terminal is `cli.console.drawn` --------------------------------------
 
 
 def markdown(table: Table) -> str:
@@ -220,7 +220,7 @@ def csv_text(rows: Iterable[Row]) -> str:
     return out.getvalue()
 
 
-# --- numbers in words -----------------------------------------------------------------------------
+# --- numbers in words ----------------------------------------------------------------------------
 
 
 def brief(value: float | Interval | None) -> str:

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from ...core import InputError, check_fits, listed
 from ...equations import Problem
 from .base import Objective, Parameters
-from .damping import (
+from .least_squares import (
     FIRST,
     AbstractDamped,
     Damped,

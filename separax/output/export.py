@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...core import InputError, listed, nearest
-from ...solution import Selected, Solution
-from ..animation import FILMS, animate
-from ..figures import FIGURES, new_file, save_figure
-from .lattices import Grid, grid
+from ..core import InputError, listed, nearest
+from ..solution import Selected, Solution
+from .animation import FILMS, animate
+from .figures import FIGURES, new_file, save_figure
 from .writers import (
+    Grid,
+    grid,
     write_csv,
     write_netcdf,
     write_npy,

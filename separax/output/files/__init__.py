@@ -1,1 +1,0 @@
-"""Solutions in the files of other tools."""

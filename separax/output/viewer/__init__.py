@@ -1,1 +1,0 @@
-"""The viewer of a page: a solution as data that the browser evaluates."""

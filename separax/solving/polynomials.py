@@ -1,0 +1,232 @@
+"""Sums of products of polynomials on the whole box, refined until the error is small enough.
+
+    level ─► Solve ─► how large is the error? ─► more functions, along which axis, or products?
+      ▲                                                                    │
+      └────────────────────────────────────────────────────────────────────┘
+
+Every level begins with the solution of the one before (`separax.solving.levels`). The error is
+estimated from what is left of the residual (`separax.solving.estimate`). What stands in the way is
+said in words (`separax.solving.advice`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from ..core import data_to_part, part_to_data
+from ..domain import TIME
+from ..equations import Problem, given_values, is_linear, missing_starts
+from ..recipe import EarlyFirst, Recipe
+from ..residuals import Loss
+from ..runs import Run, to_data
+from ..solution import Solution, Timing
+from ..training import Progress, Trainer, TrainState, check_memory, device_for
+from .advice import contradicted, hopeless, of_family, of_gauges, of_levels, of_start, of_unknowns
+from .estimate import estimated
+from .levels import ALL, STEPS, Level, begun, coefficients_of, constants, recipe_for, refined
+from .trained import Context, Training, Window
+
+FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
+RANKS = (1, ALL, ALL, 6, 6, 6, 6)
+LEVELS = 6
+RATES = (25.0, 8.0, 0.0)  # of `EarlyFirst`, one after the other, where a solve goes astray
+FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
+NEAR = 0.1  # error of a level from which the next one finds its way
+# coefficients of a level at most: with three axes there is no matrix of them
+MOST = (6_000, 6_000, 60_000, 6_000, 6_000, 6_000, 6_000)
+
+
+def suit(problem: Problem) -> bool:
+    """Whether polynomials are for a problem: of few axes, and of terms at single points."""
+    few = problem.box.dimension <= len(FUNCTIONS)
+    return few and not any(term.couples_points for term in problem.terms)
+
+
+class Polynomials:
+    """Level after level of polynomials on the whole box.
+
+    Arguments:
+        problem: to be solved.
+        tolerance: the relative L2 error that is good enough.
+        seed: of the random numbers.
+        context: the folder, who is told, and whether to stop.
+
+    Attributes:
+        resumed: whether it goes on with a level that a folder holds.
+        over: whether no more levels are worth while.
+    """
+
+    def __init__(self, problem: Problem, tolerance: float, seed: int, context: Context):
+        self.problem, self.tolerance, self.seed, self.context = problem, tolerance, seed, context
+        dimension = problem.box.dimension
+        self.functions = dict.fromkeys(problem.box.axes, FUNCTIONS[dimension - 1])
+        self.rank = RANKS[dimension - 1]
+        self.levels, self.start = _kept(context.run)
+        self.resumed, self.over = self.start is not None, False
+        if self.resumed:  # the last level that is kept, once more from where it ended
+            again = self.levels.pop()
+            self.functions, self.rank = again.functions, again.rank
+        elif dimension == 1 and (values := given_values(problem)) is not None:
+            recipe = recipe_for(problem, self.functions, self.rank)
+            self.start = constants(problem, recipe, values)
+        self._families = 0  # levels in a row that had a family of solutions
+        self._early_first = False  # a solve went astray: early times count first until it is close
+        self._error = math.inf
+
+    def go(self, most: int = LEVELS) -> Solution:
+        """The solution after at most so many more levels, with its `estimate` and `advice`.
+
+        Arguments:
+            most: levels.
+        """
+        timings = []
+        for _ in range(most):
+            found, level, recipe = self._next()
+            timings.append(found.timing)
+            finer = self._finer(level)
+            self.over = finer is None
+            if finer is None:
+                break
+            self.functions, self.rank = finer
+            following = recipe_for(self.problem, self.functions, self.rank)
+            self.start = begun(self.problem, following, found.model, self.seed + len(self.levels))
+        each = zip(*(dataclasses.astuple(timing) for timing in timings))
+        found = found.with_outcome(timing=Timing(*(sum(own) for own in each)))
+        return self._with_advice(found, level, recipe)
+
+    def _next(self) -> tuple[Solution, Level, Recipe]:
+        problem, context, start = self.problem, self.context, self.start
+        recipe = recipe_for(problem, self.functions, self.rank)
+        done = len(self.levels) * STEPS
+        part = context.part(done, LEVELS * STEPS)
+        rates = RATES if self._early_first and self._error > NEAR else ()
+        found, level, state = _solved(problem, recipe, self.seed, start, rates, part)
+        astray = level.family and not missing_starts(problem) and use_early_first(problem)
+        if astray and not self._early_first and not context.interrupt.asked:
+            self._early_first = True  # and so it stays: a finer level goes the same way
+            found, level, state = _solved(
+                problem, recipe, self.seed, start, RATES, part, found.timing
+            )
+        self._error = level.grown
+        if self._early_first and self._error <= self.tolerance:
+            # its conditions are enough, and what is left of the residual too little to matter
+            level = level.without_family
+        self.levels.append(level)
+        self._families = self._families + 1 if level.family else 0
+        found = found.with_outcome(levels=tuple(self.levels), estimate=level.estimate)
+        if context.run is not None:
+            _keep(context.run, found, state, done + int(state.step))
+        return found, level, recipe
+
+    def _is_certain(self) -> bool:
+        """Whether a family of solutions is one. What a solve that is far off, or has too few
+        functions, does not feel need not be: once more. What was astray has conditions enough, but
+        grows from little."""
+        return bool(missing_starts(self.problem)) or (self._families > 1 and not self._early_first)
+
+    def _finer(self, level: Level) -> tuple[dict[str, int], int] | None:
+        """Functions and rank of the next level; None where there is to be none."""
+        left = LEVELS - len(self.levels)
+        met = level.estimate <= self.tolerance or self.context.interrupt.asked
+        if not left or met or (level.family and self._is_certain()):
+            return None
+        if not level.family and hopeless(self.problem, self.levels, self.tolerance, left):
+            return None
+        return _finer(self.problem, level, self.tolerance)
+
+    def _with_advice(self, found: Solution, level: Level, recipe: Recipe) -> Solution:
+        problem, words = self.problem, list[str]()
+        if level.family and (self._is_certain() or self.over):
+            words = [of_family(problem, level)]
+        elif level.estimate > self.tolerance and not self.context.interrupt.asked:
+            words = of_levels(problem, self.levels, self.tolerance, recipe)
+            if contradicted(problem, self.levels):
+                found = found.with_outcome(estimate=math.inf)  # there is nothing to be near to
+        if not level.family and (unsaid := of_start(problem)):
+            words.insert(0, unsaid)
+            found = found.with_outcome(estimate=math.inf)  # of one among many it says nothing
+        words += [*of_unknowns(level.free), *of_gauges(problem)]
+        return found.with_outcome(advice=tuple(words))
+
+
+def _solved(
+    problem: Problem,
+    recipe: Recipe,
+    seed: int,
+    start: Array | None,
+    rates: Sequence[float],
+    context: Context,
+    before: Timing | None = None,
+) -> tuple[Solution, Level, TrainState]:
+    """One level, solved at once, or with the weights of early times at these rates, one after the
+    other; its times come on top of those `before`."""
+    weighted = recipe
+    if rates:
+        weighted = dataclasses.replace(recipe, weighting=EarlyFirst(rates[0]))
+    trainer = Trainer(Loss(problem, weighted))
+    check_memory(trainer)
+    compiling, spent = (before.compile_seconds, before.train_seconds) if before else (0.0, 0.0)
+    with device_for(trainer):
+        weights = [jnp.asarray(rate, float) for rate in rates] or [None]
+        for number, weighting in enumerate(weights):
+            window = Window(problem, 0, 0.0, {}, start, weighting)
+
+            def report(now: Progress, number: int = number) -> None:
+                step = (number * STEPS + now.step) // len(weights)
+                context.report(dataclasses.replace(now, step=step))
+
+            part = Context(None, report, context.interrupt)
+            training = Training(trainer, [seed], part, window)
+            session = training.session
+            session.compiling, session.spent = compiling, spent
+            training.go()
+            start, compiling, spent = session.state.best, session.compiling, session.spent
+            if context.interrupt.asked:
+                break
+        found = training.finish()
+        assert isinstance(found, Solution)  # one seed
+        found = found.with_outcome(recipe=recipe)
+        return found, estimated(found), session.state
+
+
+def _finer(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str, int], int] | None:
+    """Functions and rank of the next level; None if it would be too large."""
+    dimension = problem.box.dimension
+    far = dimension <= 3 and level.estimate > FAR * tolerance
+    for growth in (2.0, 1.5) if far else (1.5,):
+        functions, rank = refined(problem, level, tolerance, growth)
+        recipe = recipe_for(problem, functions, rank)
+        if coefficients_of(problem, recipe) <= MOST[dimension - 1]:
+            return functions, rank
+    return None
+
+
+def use_early_first(problem: Problem) -> bool:
+    """Whether there is a start to go on from, and a nonlinear equation to follow: a linear one has
+    one solution however it is weighed."""
+    if TIME not in problem.box.axes:
+        return False
+    sides = {t.sides for t in problem.terms if t.axis == TIME}
+    sides |= {g.side for g in problem.given if g.axis == TIME}
+    return sides == {"-"} and not is_linear(problem)
+
+
+def _keep(run: Run, found: Solution, state: TrainState, step: int) -> None:
+    """Keeps the levels so far: a run that is resumed goes on with the last of them."""
+    about = {"step": step, "levels": part_to_data(found.levels)}
+    run.save(about, {"parameters": np.asarray(state.best)}, to_data(found), wait=True)
+
+
+def _kept(run: Run | None) -> tuple[list[Level], Array | None]:
+    """The levels that a run's folder holds, and the parameters of the last one."""
+    kept = None if run is None else run.state()
+    if kept is None:
+        return [], None
+    about, arrays = kept
+    return list(data_to_part(about["levels"], tuple)), jnp.asarray(arrays["parameters"])
