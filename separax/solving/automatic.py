@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from ..equations import Problem
 from ..solution import Solution, Timing
 from .advice import advised
+from .box_solution import ProductsInBox
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
 from .trained import Context
@@ -22,7 +23,7 @@ from .ways import AbstractWay, Turn
 
 TOLERANCE = 1e-4  # relative L2 error, where none is given
 POLYNOMIALS = Polynomials.__name__
-WAYS: tuple[AbstractWay, ...] = (Slabs(),)  # those of one turn in this order
+WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), Slabs())  # those of one turn in this order
 
 
 def is_solvable_directly(problem: Problem) -> bool:
@@ -48,7 +49,9 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
     for name, found in _tried(problem, tolerance, seed, context):
         spent.append(found.timing)
         latest[name] = found
-        if _estimate(found) <= tolerance or context.interrupt.asked:
+        is_one_of_many = any(getattr(level, "family", 0) for level in found.levels[-1:])
+        sure = is_one_of_many and name != POLYNOMIALS
+        if _estimate(found) <= tolerance or sure or context.interrupt.asked:
             break
     # of two that know nothing, polynomials say more about it
     known = sorted(latest, key=lambda name: name != POLYNOMIALS)

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse.linalg
-from numpy.polynomial import legendre
 
-from ..separable import Key, multiply_core
+from ..separable import multiply_core
 from .face_conditions import BoxProblem
 from .kronecker import DirectSolver, Terms, merged
 from .line_functions import LineFunctions
@@ -31,11 +31,40 @@ SETTLED = 1e-13  # relative: a change of the solution that ends Newton's method
 NEAR = 1e-9  # and one after which it may end, if the next is not smaller
 KRYLOV = 60
 NOISE = 1e-14  # relative: what rounding leaves in a right side, in every product alike
+UNSURE = 0.02  # of what a step leaves: less than this may be rounding
 STEPS = (1.0, 0.5, 0.25, 0.1, 0.03)
 
 
 class Astray(Exception):
     """Newton's method does not get closer to a solution."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """What a level found.
+
+    Attributes:
+        core: the coefficients of the products.
+        series: the solution as Legendre series.
+        family: the dimensions of what the equation does not feel.
+        steps: of Newton's method.
+    """
+
+    core: np.ndarray
+    series: np.ndarray
+    family: int
+    steps: int
+
+
+class _State(NamedTuple):
+    """Coefficients, their values, and what is left: tested, its slopes, and how large its parts
+    are."""
+
+    core: np.ndarray
+    values: np.ndarray
+    tested: Any = None
+    slopes: Any = None
+    scale: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +98,7 @@ class BoxLevel:
         """Of the lattice, (axes, points)."""
         return _all([line.nodes for line in self.lines])
 
-    # --- what is given on the faces ----------------------------------------------------------------
+    # --- what is given on the faces --------------------------------------------------------------
 
     @cached_property
     def lift(self) -> np.ndarray | None:
@@ -92,8 +121,9 @@ class BoxLevel:
         for i, (line, each) in enumerate(zip(self.lines, given)):
             for k, data in enumerate(each):
                 scale = np.abs(line.takes[k, : line.order + 1]).max()
-                worst = max(worst, np.abs(np.tensordot(line.takes[k], total, (0, i)) - data).max()
-                            / scale)
+                worst = max(
+                    worst, np.abs(np.tensordot(line.takes[k], total, (0, i)) - data).max() / scale
+                )
                 size = max(size, np.abs(data).max() / scale)
         if worst > CORNERS * size:
             raise Astray
@@ -115,9 +145,11 @@ class BoxLevel:
             values = np.moveaxis(other.fitted(np.moveaxis(values, i, 0)), 0, i)
         return values
 
-    # --- values and residuals ----------------------------------------------------------------------
+    # --- values and residuals --------------------------------------------------------------------
 
-    def table(self, core: np.ndarray, lifted: bool, units: Sequence[np.ndarray] | None = None):
+    def table(
+        self, core: np.ndarray, lifted: bool, units: Sequence[np.ndarray] | None = None
+    ) -> np.ndarray:
         """The derivatives in the residual, (keys, points), of a sum of all products.
 
         Arguments:
@@ -135,7 +167,12 @@ class BoxLevel:
         return np.stack(found)
 
     @staticmethod
-    def _at(core, functions, orders, units):  # noqa: ANN001
+    def _at(
+        core: np.ndarray,
+        functions: Sequence[Callable[..., np.ndarray]],
+        orders: Sequence[int],
+        units: Sequence[np.ndarray] | None,
+    ) -> np.ndarray:
         if units is None:
             return multiply_core(core, {i: f(k) for i, (f, k) in enumerate(zip(functions, orders))})
         each = [f(k, unit) for f, k, unit in zip(functions, orders, units)]
@@ -160,15 +197,25 @@ class BoxLevel:
             raise Astray
         tested = self.tested(left)
         scale = float(parts) * np.linalg.norm(tested) / max(np.linalg.norm(left), 1e-300)
-        return tested, slopes, max(scale, 1e-300)
+        return tested, slopes, max(float(scale), 1e-300)
 
     def applied(self, slopes: np.ndarray, core: np.ndarray) -> np.ndarray:
         """How the tested residual changes with the coefficients."""
         return self.tested(np.sum(slopes * self.table(core, False), axis=0))
 
-    def series(self, core: np.ndarray) -> np.ndarray:
-        """The solution as Legendre series."""
+    def series(self, core: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """The solution as Legendre series.
+
+        Arguments:
+            core: the coefficients of the products.
+            values: the products with Legendre polynomials, more exactly.
+        """
         found = multiply_core(core, {i: line.series for i, line in enumerate(self.lines)})
+        own = values
+        for i, line in enumerate(self.lines):
+            norms = line.norms[: line.number]
+            own = own / norms.reshape([-1 if j == i else 1 for j in range(own.ndim)])
+        found[tuple(slice(n) for n in self.numbers)] = own
         return found if self.lift is None else found + self.lift
 
     def size(self, series: np.ndarray) -> np.ndarray:
@@ -178,9 +225,9 @@ class BoxLevel:
             series = series * own.reshape([-1 if j == i else 1 for j in range(series.ndim)])
         return series
 
-    # --- solving -----------------------------------------------------------------------------------
+    # --- solving ---------------------------------------------------------------------------------
 
-    def solved(self, start: np.ndarray | None = None) -> np.ndarray:
+    def solved(self, start: np.ndarray | None = None) -> Solved:
         """The coefficients of the solution.
 
         Arguments:
@@ -188,63 +235,78 @@ class BoxLevel:
 
         Raises `Astray` or `LinAlgError` where there is none to be found.
         """
-        core = np.zeros(self.numbers) if start is None else start
-        tested, slopes, scale = self.residual(core)
+        now = _State(np.zeros(self.numbers), np.zeros(self.numbers))
+        if start is not None:
+            now = _State(start, multiply_core(start, dict(enumerate(self._masses))))
+        now = self._at_state(now.core, now.values)
         kept: tuple[np.ndarray, DirectSolver, bool] | None = None
-        last, level = math.inf, 0.0
-        for _ in range(NEWTON):
-            if kept is None or not np.array_equal(kept[0], slopes):
-                kept = slopes, *self._solver(slopes)
+        last, noise, steps = math.inf, 0.0, 0
+        while steps < NEWTON:
+            steps += 1
+            if kept is None or not np.array_equal(kept[0], now.slopes):
+                kept = now.slopes, *self._solver(now.slopes)
             _, solver, exact = kept
-            if kept[2]:
-                level = max(level, NOISE * np.linalg.norm(tested))
-                found = -solver.solve(*_cleaned(tested, level))
+            if exact:
+                left = float(np.linalg.norm(now.tested))
+                if left < 10 * noise:
+                    break
+                level = max(noise, UNSURE * left) if noise else NOISE * left
+                noise = noise or level
+                found, values = solver.solve(*_cleaned(-now.tested, level))
             else:
-                found = -solver.solve(tested)
-                found = self._iterated(slopes, solver, tested, found, last)
-            size = np.linalg.norm(self.size(self.series(core + found)))
-            change = np.linalg.norm(self._plain(found)) / max(size, 1e-300)
+                found, values = self._iterated(now, solver, last)
+            size = np.linalg.norm(self.size(self.series(now.core + found, now.values + values)))
+            change = float(np.linalg.norm(values) / np.sqrt(2.0**values.ndim) / max(size, 1e-300))
             if not np.isfinite(change):
                 raise Astray
-            core, tested, slopes, scale = self._stepped(core, found, tested, slopes, exact)
+            now = self._stepped(now, found, values, exact)
             if change <= SETTLED or (change <= NEAR and change > 0.3 * last):
-                return core
+                break
             last = change
-        if last > 1e-6:
-            raise Astray
-        return core
+        else:
+            if last > 1e-6:
+                raise Astray
+        assert kept is not None
+        return Solved(now.core, self.series(now.core, now.values), kept[1].family, steps)
 
-    def _plain(self, core: np.ndarray) -> np.ndarray:
-        own = multiply_core(core, {i: line.series for i, line in enumerate(self.lines)})
-        return self.size(own)
+    @cached_property
+    def _masses(self) -> list[np.ndarray]:
+        return [line.tests @ line.values(0) for line in self.lines]
 
-    def _stepped(self, core, found, tested, slopes, exact):  # noqa: ANN001
-        before = np.linalg.norm(tested)
+    def _at_state(self, core: np.ndarray, values: np.ndarray) -> _State:
+        return _State(core, values, *self.residual(core))
+
+    def _stepped(self, now: _State, found: np.ndarray, values: np.ndarray, exact: bool) -> _State:
+        """The state after as long a step as helps."""
+        before = np.linalg.norm(now.tested)
         for step in STEPS:
-            made = core + step * found
             try:
-                result = self.residual(made)
+                made = self._at_state(now.core + step * found, now.values + step * values)
             except Astray:
                 continue
-            left = np.linalg.norm(result[0])
-            if left < (1 - 0.1 * step) * before or left < 1e-10 * result[2] or exact:
-                return made, *result
+            left = np.linalg.norm(made.tested)
+            if exact or left < (1 - 0.1 * step) * before or left < 1e-10 * made.scale:
+                return made
         raise Astray
 
-    def _iterated(self, slopes, solver, tested, begun, change):  # noqa: ANN001
+    def _iterated(
+        self, now: _State, solver: DirectSolver, change: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """GMRES, as far as the next step of Newton's method is worth."""
-        shape, size = tested.shape, tested.size
+        shape, size = now.tested.shape, now.tested.size
+
+        def applied(flat: np.ndarray) -> np.ndarray:
+            return self.applied(now.slopes, solver.solve(flat.reshape(shape))[0]).ravel()
+
+        made: Any = scipy.sparse.linalg.LinearOperator
+        operator = made((size, size), matvec=applied)
         wanted = max(1e-12, min(1e-2, 1e-3 * change))
-        operator = scipy.sparse.linalg.LinearOperator(
-            (size, size),
-            matvec=lambda v: self.applied(slopes, solver.solve(v.reshape(shape))).ravel(),
-        )
         found, _ = scipy.sparse.linalg.gmres(
-            operator, -tested.ravel(), rtol=wanted, restart=KRYLOV, maxiter=1
+            operator, -now.tested.ravel(), rtol=wanted, restart=KRYLOV, maxiter=1
         )
         return solver.solve(found.reshape(shape))
 
-    # --- an operator that can be inverted ----------------------------------------------------------
+    # --- an operator that can be inverted --------------------------------------------------------
 
     def _solver(self, slopes: np.ndarray) -> tuple[DirectSolver, bool]:
         """The inverse of the linearised equation, or of one close to it; and whether it is that."""
@@ -260,7 +322,7 @@ class BoxLevel:
                 )
         exact = all(same for _, same in parts)
         try:
-            return DirectSolver(merged(terms)), exact
+            return DirectSolver(merged(terms), self._masses), exact
         except np.linalg.LinAlgError as error:
             if str(error) == "singular" and exact:
                 raise
@@ -268,7 +330,7 @@ class BoxLevel:
 
     def _nearby(self, slopes: np.ndarray) -> DirectSolver:
         """The same with constant coefficients and without mixed derivatives."""
-        plain, terms = [line.tests @ line.values(0) for line in self.lines], []
+        plain, terms = self._masses, []
         for (_, orders), own in zip(self.box.keys, slopes):
             if sum(k > 0 for k in orders) < 2:
                 one = [
@@ -280,7 +342,7 @@ class BoxLevel:
                     terms.append(tuple(one))
         if not terms:
             raise np.linalg.LinAlgError("no operator of single axes")
-        return DirectSolver(merged(terms))
+        return DirectSolver(merged(terms), self._masses)
 
     def _products(self, values: np.ndarray) -> tuple[list[list[np.ndarray]], bool]:
         """A coefficient on the lattice as products of functions of one axis, or one that is close;
@@ -295,8 +357,10 @@ class BoxLevel:
             return [[mean * ones[0], *ones[1:]]], True
         # a product, if it is one: the lines through its largest value
         peak = np.unravel_index(int(np.argmax(np.abs(core))), core.shape)
-        lines = [core[tuple(slice(None) if j == i else p for j, p in enumerate(peak))]
-                 for i in range(core.ndim)]
+        lines = [
+            core[tuple(slice(None) if j == i else p for j, p in enumerate(peak))]
+            for i in range(core.ndim)
+        ]
         factors = [lines[0], *(line / core[peak] for line in lines[1:])]
         if np.abs(core - _outer(factors)).max() <= ALIKE * most:
             return [factors], True
@@ -324,7 +388,9 @@ def _cleaned(core: np.ndarray, level: float) -> tuple[np.ndarray, list[np.ndarra
     bases = []
     for i in range(core.ndim):
         flat = np.moveaxis(core, i, 0).reshape(core.shape[i], -1)
-        short = np.linalg.qr(flat.T, mode="r").T if flat.shape[1] > flat.shape[0] else flat
+        short = (
+            np.asarray(np.linalg.qr(flat.T, mode="r")).T if flat.shape[1] > flat.shape[0] else flat
+        )
         left, sizes, _ = np.linalg.svd(short, full_matrices=False)
         kept = left[:, : max(1, int(np.sum(sizes > level)))]
         bases.append(kept)
@@ -339,6 +405,3 @@ def _outer(factors: Sequence[np.ndarray]) -> np.ndarray:
 def _all(each: Sequence[np.ndarray]) -> np.ndarray:
     """All points of a lattice, (axes, points)."""
     return np.stack([x.ravel() for x in np.meshgrid(*each, indexing="ij")])
-
-
-__all__ = ["Astray", "BoxLevel", "Key", "legendre"]

@@ -215,7 +215,10 @@ def _of_term(problem: Problem, term: Any) -> list[FaceCondition] | None:
         functional: Functional = {}
         for order, coefficient in along.items():
             outward = 1.0 if side == "+" else -1.0
-            for k, factor in ((order, term.value_factor), (order + 1, outward * term.normal_factor)):
+            for k, factor in (
+                (order, term.value_factor),
+                (order + 1, outward * term.normal_factor),
+            ):
                 if factor:
                     functional[side, k] = functional.get((side, k), 0.0) + factor * coefficient
         made.append(FaceCondition(term.axis, functional, value))
@@ -234,5 +237,3 @@ def _known(problem: Problem, term: ValueTerm) -> Values | None:
         if float(value(middle)) == 0.0:
             return None
     return value
-
-

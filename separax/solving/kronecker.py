@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -71,6 +72,7 @@ class _Axis:
         inner: K, factored.
         vectors, inverse: V and its inverse.
         triangle: R; its diagonal alone where `is_diagonal`.
+        values: (α + β T) V, if the values of the solution are (α + β T) K; None if they are not.
     """
 
     alpha: np.ndarray
@@ -80,6 +82,7 @@ class _Axis:
     inverse: np.ndarray
     triangle: np.ndarray
     is_diagonal: bool
+    values: np.ndarray | None
 
 
 class DirectSolver:
@@ -88,11 +91,12 @@ class DirectSolver:
     Arguments:
         terms: the operator. Refused (`LinAlgError`) where the operators of an axis are not
             combinations of two, or where it is singular.
+        values: by axis, what makes of coefficients what `solve` returns besides them.
     """
 
-    def __init__(self, terms: Terms):
-        self.terms = terms
-        self.axes = [_axis([t[i] for t in terms]) for i in range(len(terms[0]))]
+    def __init__(self, terms: Terms, values: Sequence[np.ndarray]):
+        self.terms, self.values = terms, values
+        self.axes = [_axis([t[i] for t in terms], m) for i, m in enumerate(values)]
         self.size = [len(m) for m in terms[0]]
         # the axes with triangles come last, the shortest first
         order = sorted(
@@ -113,8 +117,10 @@ class DirectSolver:
         self.scale = 0.0  # of right sides
         self.solve(np.zeros(self.size))
 
-    def solve(self, right: np.ndarray, bases: Sequence[np.ndarray] = ()) -> np.ndarray:
-        """The solution for a right side.
+    def solve(
+        self, right: np.ndarray, bases: Sequence[np.ndarray] = ()
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The solution for a right side, and its values.
 
         Arguments:
             right: an array with as many entries along each axis as there are functions; or, with
@@ -130,12 +136,17 @@ class DirectSolver:
         found = np.transpose(turned, self.order)
         found = self._substituted(self.factors, self.triangular, found)
         found = np.transpose(found, np.argsort(self.order))
+        # the values by what an eigenvector becomes, which is small where the vector is fast: made
+        # from coefficients, they would have the rounding of the fastest in the slow ones
+        known = {i: a.values for i, a in enumerate(axes) if a.values is not None}
+        values = multiply_core(found, known)
         found = multiply_core(found, {i: a.vectors for i, a in enumerate(axes)})
         for i, a in enumerate(axes):
-            moved = np.moveaxis(found, i, 0)
-            own = scipy.linalg.lu_solve(a.inner, moved.reshape(len(moved), -1))
-            found = np.moveaxis(own.reshape(moved.shape), 0, i)
-        return found if np.iscomplexobj(right) else np.ascontiguousarray(found.real)
+            found = _inverted(a, found, i)
+            if a.values is None:
+                values = _inverted(a, multiply_core(values, {i: a.vectors}), i)
+                values = multiply_core(values, {i: self.values[i]})
+        return np.ascontiguousarray(np.real(found)), np.ascontiguousarray(np.real(values))
 
     def _substituted(
         self, factors: Sequence[np.ndarray], triangular: Sequence[int], right: np.ndarray
@@ -184,38 +195,60 @@ class DirectSolver:
         return total
 
 
-def _axis(matrices: Sequence[np.ndarray]) -> _Axis:
-    first, second, shares = _span(matrices)
+def _inverted(axis: _Axis, core: np.ndarray, place: int) -> np.ndarray:
+    moved = np.moveaxis(core, place, 0)
+    own = scipy.linalg.lu_solve(axis.inner, moved.reshape(len(moved), -1))
+    return np.moveaxis(own.reshape(moved.shape), 0, place)
+
+
+def _axis(matrices: Sequence[np.ndarray], values: np.ndarray) -> _Axis:
+    first, second, shares = _span([*matrices, values])
+    if shares is None:
+        first, second, shares = _span(matrices)
+    if shares is None:
+        raise np.linalg.LinAlgError("operators of an axis that are no combinations of two")
     inner, other, change = _sound(first, second)
-    alpha, beta = (shares @ change).T
+    shares = shares @ change
+    has_values = len(shares) > len(matrices)
+    alpha, beta = shares[: len(matrices)].T
     lu = scipy.linalg.lu_factor(inner)
     number = len(inner)
+
+    def made(vectors: np.ndarray, inverse: np.ndarray, rows: np.ndarray, diagonal: bool) -> _Axis:
+        own = None
+        if has_values:
+            a, b = shares[-1]
+            own = vectors * (a + b * rows) if diagonal else a * vectors + b * (vectors @ rows)
+        return _Axis(alpha, beta, lu, vectors, inverse, rows, diagonal, own)
+
     if other is None:
         one = np.eye(number)
-        return _Axis(alpha, beta, lu, one, one, np.zeros(number), True)
-    made = scipy.linalg.lu_solve(lu, other.T, trans=1).T
-    size = np.linalg.norm(made)
-    if np.linalg.norm(made - made.T) <= SYMMETRIC * size:
-        values, vectors = scipy.linalg.eigh((made + made.T) / 2)
-        return _Axis(alpha, beta, lu, vectors, vectors.T, values, True)
-    values, vectors = np.linalg.eig(made)
+        return made(one, one, np.zeros(number), True)
+    matrix = scipy.linalg.lu_solve(lu, other.T, trans=1).T
+    if np.linalg.norm(matrix - matrix.T) <= SYMMETRIC * np.linalg.norm(matrix):
+        found, vectors = scipy.linalg.eigh((matrix + matrix.T) / 2)
+        return made(vectors, vectors.T, found, True)
+    found, vectors = np.linalg.eig(matrix)
     if np.linalg.cond(vectors) <= SKEW:
-        return _Axis(alpha, beta, lu, vectors, np.linalg.inv(vectors), values, True)
-    triangle, vectors = scipy.linalg.schur(made, output="complex")
-    return _Axis(alpha, beta, lu, vectors, vectors.conj().T, triangle, False)
+        return made(vectors, np.linalg.inv(vectors), found, True)
+    schur: Any = scipy.linalg.schur(matrix, output="complex")
+    triangle, vectors = schur
+    return made(vectors, vectors.conj().T, triangle, False)
 
 
 def _span(
     matrices: Sequence[np.ndarray],
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Two of the matrices that the others are combinations of, and these combinations."""
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Two of the matrices that the others are combinations of, and these combinations; None for
+    those where there are no such two."""
     flat = np.stack([m.ravel() for m in matrices])
     sizes = np.linalg.norm(flat, axis=1)
     units = flat / sizes[:, None]
-    _, upper, order = scipy.linalg.qr(units.T, mode="economic", pivoting=True)
+    made: Any = scipy.linalg.qr(units.T, mode="economic", pivoting=True)
+    _, upper, order = made
     rank = int(np.sum(np.abs(np.diag(upper)) > SAME * 10))
     if rank > 2:
-        raise np.linalg.LinAlgError("operators of an axis that are no combinations of two")
+        return matrices[0], None, None
     chosen = [matrices[i] for i in order[:rank]]
     shares = np.linalg.lstsq(np.stack([c.ravel() for c in chosen], 1), flat.T, rcond=None)[0].T
     if rank == 1:

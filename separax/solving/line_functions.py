@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.polynomial import legendre
 
 DEPENDENT = 1e-9  # of the largest: conditions that are as near to a combination of others
-SIDES = "-+"
+NOISE = 1e-15  # of the largest value: what rounding adds to a series, for each of 2j + 1
 
 Functional = dict[tuple[str, int], float]  # by side and order of a derivative: its factor
 
@@ -103,7 +104,8 @@ class LineFunctions:
         takes /= np.linalg.norm(takes, axis=1, keepdims=True)
         first = np.r_[np.arange(n, n + m), np.arange(min(n, m + 2))]
         wanted = takes[:, first] * np.r_[np.full(m, 10.0), np.ones(len(first) - m)]
-        _, upper, order = scipy.linalg.qr(wanted, mode="economic", pivoting=True)
+        made: Any = scipy.linalg.qr(wanted, mode="economic", pivoting=True)
+        _, upper, order = made
         sizes = np.abs(np.diag(upper))
         if sizes[-1] < DEPENDENT * sizes[0]:
             raise np.linalg.LinAlgError("the conditions at the ends are not independent")
@@ -157,8 +159,12 @@ class LineFunctions:
     # --- Legendre series, for what is given at the ends ------------------------------------------
 
     def fitted(self, values: np.ndarray) -> np.ndarray:
-        """The Legendre series (degrees, …) of values (points, …) at the nodes."""
-        return np.tensordot(self._fit, values, 1)
+        """The Legendre series (degrees, …) of values (points, …) at the nodes, without what is
+        rounding: its derivatives would be large."""
+        found = np.tensordot(self._fit, values, 1)
+        rounded = NOISE * np.abs(values).max() * (2 * np.arange(self.degrees) + 1)
+        found[np.abs(found) < rounded.reshape(-1, *[1] * (found.ndim - 1))] = 0.0
+        return found
 
     def derived(self, order: int, unit: np.ndarray | None = None) -> np.ndarray:
         """A derivative of the Legendre polynomials at the nodes, or at others of [-1, 1]."""
@@ -189,7 +195,8 @@ class LineFunctions:
         if m:
             few = min(2 * m + 1, self.degrees)
             wanted = self.takes[:, :few] * 10.0 ** -np.arange(few)
-            _, _, order = scipy.linalg.qr(wanted, mode="economic", pivoting=True)
+            made: Any = scipy.linalg.qr(wanted, mode="economic", pivoting=True)
+            order = made[2]
             out = order[:m]
             found[out] = np.linalg.inv(self.takes[:, out])
         return found
