@@ -66,9 +66,7 @@ def difference(solution: Any, path: str, points: int) -> float | None:
     found = []
     for row in (0, points // 3, points - 1):
         true = np.asarray(solution(**nodes | {"x": nodes["x"][row]}))
-        if path.endswith(".npy"):
-            ours = np.load(path, mmap_mode="r")[row]
-        elif path.endswith(".nc"):
+        if path.endswith(".nc"):
             with h5netcdf.File(path) as file:
                 ours = file["u"][row]
         else:

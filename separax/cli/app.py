@@ -26,7 +26,7 @@ from . import options
 from .console import explained, print_json, show, words
 from .doctor import doctor
 from .kept_runs import export, report, view
-from .paper import flops, rank, reproduce
+from .paper import rank, reproduce
 from .problems import is_file, prepare
 
 WHAT_TO_TYPE = {
@@ -96,6 +96,10 @@ def solve(
         float | None,
         Option(help="For files without a recipe: the error to reach.", show_default="1e-4"),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        Option(help="Come back after so long with the best so far.", show_default="no limit"),
+    ] = None,
     seed: options.Seed = 0,
     seeds: Annotated[int, Option(help="Train this many seeds at once, from --seed on.")] = 1,
     precision: options.Precision = None,
@@ -148,6 +152,8 @@ def solve(
         further |= {"windows": 1 if windows is None else windows, "window": window}
     if tolerance is not None:
         further["tolerance"] = tolerance
+    if seconds is not None:
+        further["seconds"] = seconds
     solution = solve_problem(
         asked.problem,
         asked.recipe,
@@ -175,7 +181,8 @@ def solve(
             f" [bold]{folder / 'solution.npz'}[/]\n"
             f"go on with:  separax solve {problem} --out {folder} --resume (and the same options)"
         )
-        raise typer.Exit(130)
+        if seconds is None:  # else it came back when it should
+            raise typer.Exit(130)
 
 
 def _summary(result: dict[str, Any], page: Path | None) -> RichTable:
@@ -241,7 +248,7 @@ def bench(
 
 
 app.command("list")(explained()(list_problems))
-for command in (solve, bench, report, view, export, reproduce, rank, flops, doctor):
+for command in (solve, bench, report, view, export, reproduce, rank, doctor):
     app.command()(explained()(command))
 
 

@@ -13,7 +13,6 @@ from rich.table import Table
 EXTRAS = {  # what each needs, and what it is for
     "gpu": ("jax_cuda13_plugin", "NVIDIA GPUs"),
     "files": ("xarray", "NetCDF and xarray"),
-    "film": ("imageio_ffmpeg", "MP4 films"),
     "tensorboard": ("tensorboardX", "losses in TensorBoard"),
 }
 
@@ -87,8 +86,6 @@ def _extras() -> list[tuple[str, str]]:
     found = []
     for extra, (module, use) in EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
-        if extra == "film":
-            there = there or shutil.which("ffmpeg") is not None
         state = "installed" if there else f"not installed: pip install 'separax[{extra}]'"
         found.append(
             (f"separax[{extra}]".replace("[", "\\["), f"{use}: {state}".replace("[", "\\["))

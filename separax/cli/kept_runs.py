@@ -8,36 +8,19 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from ..core import InputError, in_bytes, listed, whole
-from ..output import FILMS, PER_AXIS, PICTURES, read_points, write_comparison, write_report
+from ..output import FILM, PER_AXIS, PICTURES, read_points, write_report
 from ..runs import load
 from ..solution import Ensemble, make_record
 from . import options
 from .console import several, words
 
 
-def report(
-    runs: Annotated[
-        list[Path],
-        Argument(help="The folder of a run, or of several to compare.", show_default=False),
-    ],
-    out: Annotated[
-        Path | None, Option(help="The page of a comparison.", show_default="comparison.html")
-    ] = None,
-) -> None:
-    """Write the page of a run, or a page that compares several."""
-    if len(runs) == 1 and out is not None:
-        raise InputError(
-            "--out is for the page of several runs; the page of one lies in its folder: write"
-            f" separax report {runs[0]}"
-        )
-    if len(runs) == 1:
-        page = _write_page(runs[0])
-    else:
-        page = write_comparison([_read(run) for run in runs], out or "comparison.html")
-    words.print(f"page  [bold]{page}[/]")
+def report(run: options.Run) -> None:
+    """Write the page of a run again."""
+    words.print(f"page  [bold]{_write_page(run)}[/]")
 
 
 def view(
@@ -55,19 +38,13 @@ def view(
         print(address)
 
 
-def _read(run: Path) -> tuple[Any, dict[str, Any]]:
-    """A run's solution and its record."""
+def _write_page(run: Path) -> Path:
     solution = load(run)
     try:
         kept = json.loads((run / "record.json").read_text())
     except (OSError, ValueError):  # a run that was killed has none; its solution says most of it
         kept = make_record(solution)
-    return solution, {**kept, "run_dir": str(run)}
-
-
-def _write_page(run: Path) -> Path:
-    solution, record = _read(run)
-    return write_report(solution, run, record)
+    return write_report(solution, run, {**kept, "run_dir": str(run)})
 
 
 def export(
@@ -75,8 +52,8 @@ def export(
     to: Annotated[
         Path,
         Option(
-            help="The file to write; its ending says how: .nc .vtr .pvd .csv .npy .npz, .png .svg"
-            " .pdf (pictures), .gif .mp4 (films).",
+            help="The file to write; its ending says how: .nc .vtr .pvd .csv .npz, .png .svg .pdf"
+            " (pictures), .gif (a film).",
             show_default=False,
         ),
     ],
@@ -115,7 +92,7 @@ def export(
     """Write the solution of a run to a file: NetCDF, VTK, a table or NumPy; a picture or a film."""
     ending, film = to.suffix.lower(), {"over": over, "frames": frames, "rate": rate}
     for option, given in {"show": show, **film}.items():
-        fitting, what = (FILMS, "a film") if option in film else (PICTURES, "a picture or a film")
+        fitting, what = ([FILM], "a film") if option in film else (PICTURES, "a picture or a film")
         if given is not None and ending not in fitting:
             raise InputError(
                 f"--{option} is for {what} ({' '.join(fitting)}), got --to {to}: leave it out, or"

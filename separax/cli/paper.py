@@ -1,5 +1,4 @@
-"""The commands about the paper: its rows, what rank a function needs, how many operations a step
-takes."""
+"""The commands about the paper: its rows, and what rank a function needs."""
 
 from __future__ import annotations
 
@@ -12,15 +11,14 @@ import typer
 from rich.markup import escape
 from typer import Argument, Option
 
-from ..core import InputError, finite, one_of, shown
-from ..domain import Box
+from ..core import InputError, finite, one_of
 from ..equations import Problem
-from ..output import against_rank
-from ..paper import Table, brief, cells, find, reproduce_rows, save, table
+from ..output import FIGURES, against_rank, known_ending, save_figure
+from ..paper import Table, cells, find, reproduce_rows
 from ..separable import RANKS, needed, study
 from . import options
 from .console import numbers, print_json, several, show, words
-from .problems import is_file, named
+from .problems import asked, is_file
 
 
 def reproduce(
@@ -92,11 +90,8 @@ def reproduce(
 def rank(
     what: Annotated[
         str,
-        Argument(help="A problem of the catalogue, or FILE.py:NAME of a function or a Problem."),
+        Argument(help="A problem with a reference: of the catalogue, or in FILE.py."),
     ],
-    axis: Annotated[
-        list[str] | None, Option(help="An axis of a function's box, t=0,10; once for each.")
-    ] = None,
     field: options.Field = None,
     ranks: Annotated[
         list[str] | None,
@@ -106,22 +101,20 @@ def rank(
         int | None, Option(help="Points per axis of the lattice.", show_default="by the axes")
     ] = None,
     tolerance: Annotated[float, Option(help="The relative L2 error to reach.")] = 1e-3,
-    out: Annotated[Path | None, Option(help="Also draw the curve: FILE.png.")] = None,
+    out: Annotated[Path | None, Option(help="Also draw the curve: FILE.png, .svg or .pdf.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """What rank does a function need? The error of the best sums of so many products."""
     finite("tolerance", tolerance, positive=True)
-    if out is not None and out.suffix.lower() != ".png":
-        raise InputError(
-            f"out: {out} is no picture that can be written here: write"
-            f" --out {out.with_suffix('.png')}"
-        )
-    function, box = _function(what, axis or [], field)
+    if out is not None:
+        known_ending(out, FIGURES)
+    problem = asked(what).problem if is_file(what) else find(what).problem("paper")
+    function, box = _reference(what, problem, field), problem.box
     with words.status(f"fitting sums of products to {what}"):
         rows = study(function, box, numbers("ranks", ranks) or RANKS, points)
     enough = needed(rows, tolerance)
     if out is not None:
-        words.print(f"curve in [bold]{save(against_rank(rows, what), out)}[/]")
+        words.print(f"curve in [bold]{save_figure(against_rank(rows, what), out)}[/]")
     if as_json:
         found = [row._asdict() for row in rows]
         print_json({"what": what, "rows": found, "tolerance": tolerance, "needed": enough})
@@ -142,23 +135,6 @@ def rank(
     show([Table(f"{what}: best fit by a sum of products", cells(rows, columns), (), caption, 0)])
 
 
-def _function(what: str, axes: list[str], field: str | None) -> tuple[Callable[..., Any], Box]:
-    """A function and its box: of the catalogue, or of a user's file."""
-    found = named(what) if is_file(what) else find(what).problem("paper")
-    if isinstance(found, Problem):
-        if axes:
-            raise InputError(
-                f"axis: {what} has a box of its own, {found.box!r}: leave --axis out, or name a"
-                " function, FILE.py:exact"
-            )
-        return _reference(what, found, field), found.box
-    if field is not None:
-        raise InputError(f"field: {what} is a function of its own: leave --field out")
-    if not callable(found):
-        raise InputError(f"{what}: this is neither a function nor a Problem, but {shown(found)}")
-    return found, _box(what, axes)
-
-
 def _reference(what: str, problem: Problem, field: str | None) -> Callable[..., Any]:
     """The function that a problem's solution is compared with."""
     reference = problem.reference
@@ -168,7 +144,7 @@ def _reference(what: str, problem: Problem, field: str | None) -> Callable[..., 
             if reference is None
             else "its domain is no box, and a sum of products is a function on a box"
         )
-        raise InputError(f"{what}: {why}: name a function, FILE.py:exact")
+        raise InputError(f"{what}: {why}: of a function, ask separax.rank.study(function, box)")
     if not isinstance(reference, Mapping):
         if field is not None:
             raise InputError(
@@ -180,46 +156,3 @@ def _reference(what: str, problem: Problem, field: str | None) -> Callable[..., 
             f"field: {what} has several functions: write --field with one of {', '.join(reference)}"
         )
     return reference[one_of("field", field or next(iter(reference)), reference)]
-
-
-def _box(what: str, axes: list[str]) -> Box:
-    """The box of a function, from x=-1,1 for each of its axes."""
-    bounds: dict[str, tuple[float, float]] = {}
-    for text in axes:
-        name, _, ends = text.partition("=")
-        try:
-            lower, upper = (float(end) for end in ends.split(","))
-        except ValueError:
-            raise InputError(
-                f"axis: {text!r} is not an axis with its ends: write --axis x=-1,1"
-            ) from None
-        if name.strip() in bounds:
-            raise InputError(
-                f"axis: {name.strip()} stands there twice: write --axis once for each axis"
-            )
-        bounds[name.strip()] = (lower, upper)
-    if not bounds:
-        raise InputError(
-            f"{what}: a function needs a box: write --axis x=-1,1 once for each of its axes"
-        )
-    return Box(**bounds)
-
-
-def flops(as_json: options.AsJson = False) -> None:
-    """The paper's table of operations, by formula and counted from compiled programs."""
-    with words.status("compiling what is to be counted"):
-        lines = table()
-    if as_json:
-        print_json({"millions": [line._asdict() for line in lines]})
-        return
-    columns = {
-        "": lambda line: line.what,
-        "\nadds": lambda line: brief(line.adds),
-        "\nmults": lambda line: brief(line.mults),
-        "\nall": lambda line: brief(line.total),
-        "published\nadds": lambda line: brief(line.published_adds),
-        "published\nmults": lambda line: brief(line.published_mults),
-        "published\nall": lambda line: brief(line.published_total),
-    }
-    title = "millions of operations for u and its first and second derivatives on 64³ points"
-    show([Table(title, cells(lines, columns), extra=["published"])])

@@ -22,6 +22,7 @@ from ..recipe import Causal, Recipe
 from ..solving import solve
 
 SUFFIX = ".py"
+PASSED_ON = ("tolerance", "windows", "window", "warm", "seconds")  # from a file's call of `solve`
 
 
 @dataclass(frozen=True)
@@ -132,21 +133,8 @@ class Asked:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Reached(BaseException):
-    """The call of `solve` in a file; no exception that a file would catch."""
-
-    def __init__(self, asked: Asked):
-        super().__init__()
-        self.asked = asked
-
-
-def _stop_here(problem: Problem, recipe: Recipe | None = None, **options: Any) -> None:
-    """Stands in for `separax.solve` while a file is read: that is as far as the file goes."""
-    if not isinstance(problem, Problem) or not isinstance(recipe, (Recipe, type(None))):
-        solve(problem, recipe)  # it says what is wrong
-    names = ("tolerance", "windows", "window", "warm")
-    kept = {name: value for name in names if (value := options.get(name)) is not None}
-    raise _Reached(Asked(problem, recipe, kept))
+class _Reached(Exception):
+    """A file called `solve`: it is not needed any further."""
 
 
 def is_file(text: str) -> bool:
@@ -175,14 +163,6 @@ def asked(text: str) -> Asked:
     raise InputError(
         f"{file} has no Problem: let it make one, problem = sx.Problem(box, residual, conditions)"
     )
-
-
-def named(text: str) -> Any:
-    """What FILE.py:NAME is."""
-    file, name = _parted(text)
-    if name is None:
-        raise InputError(f"{text}: which of its functions? Write {file}:NAME")
-    return _looked_up(file, name, _run(file)[0])
 
 
 def _parted(text: str) -> tuple[str, str | None]:
@@ -218,7 +198,7 @@ def _problem(text: str, found: Any) -> Problem:
 
 def _run(file: str) -> tuple[dict[str, Any], Asked | None]:
     """The names in a file, and what it was about to solve."""
-    path = Path(file)
+    path, reached = Path(file), []
     try:
         code = compile(path.read_bytes(), str(path), "exec")
     except OSError as error:
@@ -228,27 +208,33 @@ def _run(file: str) -> tuple[dict[str, Any], Asked | None]:
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise InputError(f"{file}{line}: this is not Python: {error.args[0]}") from None
+
+    def noted(problem: Problem, recipe: Recipe | None = None, **options: Any) -> None:
+        """Stands in for `separax.solve` while the file is read: that is as far as it goes."""
+        if not isinstance(problem, Problem) or not isinstance(recipe, (Recipe, type(None))):
+            solve(problem, recipe)  # it says what is wrong
+        given = {k: v for k in PASSED_ON if (v := options.get(k)) is not None}
+        reached.append(Asked(problem, recipe, given))
+        raise _Reached
+
     module = types.ModuleType(f"{path.stem}{SUFFIX}")  # no name of a module that could be imported
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # where a dataclass looks for what its annotations mean
     # as `python FILE.py` does: its neighbours can be imported
     sys.path.insert(0, str(path.resolve().parent))
-    before, separax.solve = separax.solve, _stop_here
+    before, separax.solve = separax.solve, noted
     try:
         exec(code, module.__dict__)  # the user's own file, as `python FILE.py` runs it
-    except _Reached as end:
-        return vars(module), end.asked
-    except InputError as error:
-        raise InputError(f"{file}{_line(error, path)}: {error}") from error
-    except SystemExit as error:
-        raise InputError(
-            f"{file}{_line(error, path)}: it ends itself before it has a problem (sys.exit)"
-        ) from error
-    except Exception as error:
-        raise InputError(f"{file}{_line(error, path)}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        if not reached:  # what comes after the call of `solve` does not count
+            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+            said = f"{kind}{error}"
+            if isinstance(error, SystemExit):
+                said = "it ends itself before it has a problem (sys.exit)"
+            raise InputError(f"{file}{_line(error, path)}: {said}") from error
     finally:
         separax.solve = before
-    return vars(module), None
+    return vars(module), reached[0] if reached else None
 
 
 def _line(error: BaseException, path: Path) -> str:

@@ -2,8 +2,10 @@
 
 from . import tuning
 from .compilation import (
+    NotAwaited,
     Options,
     cache_folder,
+    compiled_unless,
     forget_oldest,
     keep_programs,
     options_for_few_runs,
@@ -50,11 +52,11 @@ from .precision import (
 from .user_functions import as_array, call, fits, parameters
 
 __all__ = [
-    "PRECISION", "DerivativeError", "Diverged", "InputError", "MemoryPrediction", "Options",
-    "across", "add_up", "as_array", "available", "cache_folder", "call", "check_fits",
-    "data_to_part", "default_device", "device_name", "difference", "finite", "fits",
-    "forget_oldest", "in_bytes", "in_callers_precision", "in_float64", "in_tf32", "is_traced",
-    "keep_programs", "listed", "nearest", "on_cpu", "one_of", "options_for_few_runs",
+    "PRECISION", "DerivativeError", "Diverged", "InputError", "MemoryPrediction", "NotAwaited",
+    "Options", "across", "add_up", "as_array", "available", "cache_folder", "call", "check_fits",
+    "compiled_unless", "data_to_part", "default_device", "device_name", "difference", "finite",
+    "fits", "forget_oldest", "in_bytes", "in_callers_precision", "in_float64", "in_tf32",
+    "is_traced", "keep_programs", "listed", "nearest", "on_cpu", "one_of", "options_for_few_runs",
     "options_for_one_run", "options_for_training", "parameters", "part_to_data",
     "precision_for", "product", "rounded", "say", "shown", "threads_for", "to_device",
     "tuning", "whole", "with_types_of",

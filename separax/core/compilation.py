@@ -9,9 +9,13 @@ import hashlib
 import os
 import platform
 import sys
+import threading
 import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -95,6 +99,7 @@ def _machine() -> str:
 
 Options = dict[str, str | bool] | None
 
+LISTEN_SECONDS = 0.05  # between two looks at whether to wait for the compiler any longer
 # Kernels written for a step's own products take a fifth less time than those of a library. Finding
 # the best of them takes seconds for the paper's networks, and minutes for wide ones (one NVIDIA
 # H200): a step that runs 50,000 times is worth the seconds alone.
@@ -143,3 +148,34 @@ def _is_understood(name: str, value: str | bool) -> bool:
     except jax.errors.JaxRuntimeError:
         return False
     return True
+
+
+class NotAwaited(Exception):
+    """A program that is still being compiled when a run is to stop."""
+
+
+def compiled_unless(stopped: Callable[[], bool], lowered: Any, options: Options) -> Any:
+    """Compiles a program beside whoever waits for it: XLA hears no Ctrl-C while it compiles.
+
+    Arguments:
+        stopped: whether to wait no longer, which raises `NotAwaited`. The compiler goes on beside,
+            and the cache keeps what it makes.
+        lowered: the program, as `jax.jit(function).lower(…)` returns it.
+        options: of XLA.
+
+    Returns:
+        The compiled program.
+    """
+    done: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(lowered.compile(options))
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work, name="separax compiles").start()
+    while not stopped():
+        if wait([done], LISTEN_SECONDS).done:
+            return done.result()
+    raise NotAwaited

@@ -1,4 +1,5 @@
-"""The functions and arrays that conditions are given: read, and refused where they do not fit."""
+"""What conditions are given (operators, faces, functions, arrays): read, and refused where it does
+not fit."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from .terms import SEVERAL, example_lattice
 if TYPE_CHECKING:
     from .problem import Problem
 
+Of = Callable[..., Field] | str | None
 ALONG = 33  # points per axis of a face at which it is looked whether a condition is there at all
 
 Operator = Callable[[Mapping[str, Field], Mapping[str, Array], Mapping[str, Array]], Field]
@@ -206,3 +208,68 @@ def value_on_face(
     full = np.expand_dims(array, box.index(axis))
     place = Lattice(weights=None, **{a: coordinates[a] for a in box.axes})
     return (lambda c, k: jnp.asarray(full)), place
+
+
+def operator_of(name: str, of: Of, problem: Problem) -> Operator:
+    """What a condition is about, as a function of fields, coordinates and unknowns.
+
+    Arguments:
+        name: of the condition, for refusals.
+        of: a function of the fields by name, the name of a field, or None for the only field.
+        problem: whose fields these are.
+    """
+    fields, first = problem.fields, problem.fields[0]
+    if of is None:
+        if len(fields) > 1:
+            raise InputError(
+                f"{name}: which of the fields {listed(fields)}? Write of=lambda {first}: {first}"
+            )
+        of = first
+    written = f"of=lambda {first}: {first}.{problem.box.axes[0]}"
+    if isinstance(of, str):
+        if of not in fields:
+            raise InputError(
+                f"{name}: of must be a function of the fields or the name of one"
+                f" ({listed(fields)}), got {shown(of)}: write {written}"
+            )
+        return lambda fields, coordinates, unknowns: fields[of]
+    if not callable(of):
+        raise InputError(
+            f"{name}: of must be a function of the fields, got {shown(of)}: write {written}"
+        )
+    names = parameters(of, problem.known_names, f"{name}: of")
+    return lambda fields, coordinates, unknowns: call(
+        of, names, {**fields, **coordinates, **unknowns}, f"{name}: of"
+    )
+
+
+def single_derivative(operator: Operator, problem: Problem) -> Any:
+    """The one derivative that a condition is about, and its coefficient; of order two, which no
+    condition builds in, where it is about anything else."""
+    trace = problem.trace(lambda at: operator(at.fields, at.coordinates, at.unknowns))
+    found = trace.result
+    plain = found.terms if isinstance(found, Field) and found.is_formal else {}
+    return next(iter(plain.items())) if len(plain) == 1 else ((0, (2,)), 0.0)
+
+
+def divided(evaluate: OfCoordinates, coefficient: float) -> Callable[..., Any]:
+    """The value of a field, from that of a multiple of it."""
+    return lambda coordinates: evaluate(coordinates, {}) / coefficient
+
+
+def straight_axes(name: str, problem: Problem) -> list[str]:
+    """The axes of space that the problem's shape does not depend on."""
+    if not problem.box.space:
+        raise InputError(f"{name}: {problem.box!r} has no axis but t; say where, on='t-'")
+    curved = () if problem.shape is None else problem.shape.axes
+    return [axis for axis in problem.box.space if axis not in curved]
+
+
+def named_faces(name: str, on: str | Sequence[str], problem: Problem) -> dict[str, str]:
+    faces = problem.box.faces(on, f"{name}: on")
+    if not faces:
+        raise InputError(
+            f"{name}: on names no face, got {shown(on)}: write e.g."
+            f" on={problem.box.axes[0] + '-'!r}"
+        )
+    return faces

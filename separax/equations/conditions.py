@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import equinox as eqx
 import numpy as np
 
-from ..core import InputError, call, finite, listed, parameters, shown
+from ..core import InputError, finite, listed, shown
 from ..domain import BOUNDARY, Lattice, Points
 from .condition_values import (
-    OfCoordinates,
-    Operator,
+    Of,
+    divided,
+    named_faces,
+    operator_of,
+    single_derivative,
+    straight_axes,
     value_on_boundary,
     value_on_face,
     where_function,
 )
-from .field import Field
 from .hard_conditions import BoundaryData, BuiltIn, value_to_build_in
 from .terms import AbstractTerm, JumpTerm, ValueTerm
 
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from .problem import Problem
 
 Value = Any  # a number, a function of coordinates by name, or an array on a lattice
-Of = Callable[..., Field] | str | None
 
 
 class AbstractCondition(eqx.Module):
@@ -133,7 +135,7 @@ class Condition(AbstractCondition):
             )
         name, faces = self.name, self._faces(problem)
         operator = operator_of(self.name, self.of, problem)
-        (component, orders), coefficient = _single_derivative(operator, problem)
+        (component, orders), coefficient = single_derivative(operator, problem)
         along = [a for a, order in zip(problem.box.axes, orders) if order]
         # a value, or a slope along the one axis whose faces these are
         other = self.mix != (1.0, 0.0) or (along and list(faces) != along)
@@ -156,7 +158,7 @@ class Condition(AbstractCondition):
             if not zero:
                 value_to_build_in(name, value, coefficient, problem)
                 evaluate, _ = self._value(problem, faces, axis)
-                known = _divided(evaluate, coefficient)
+                known = divided(evaluate, coefficient)
             root = self.hard == "root"
             given += [
                 BoundaryData(name, component, axis, side, sum(orders), known, root)
@@ -179,7 +181,7 @@ class Condition(AbstractCondition):
         """The faces of the box that this is on, {axis: sides}."""
         box = problem.box
         if self.on is None:
-            return box.faces(_straight_axes(self.name, problem))
+            return box.faces(straight_axes(self.name, problem))
         if self._is_on_boundary(problem):
             rest = (
                 [] if isinstance(self.on, str) else [name for name in self.on if name != BOUNDARY]
@@ -190,7 +192,7 @@ class Condition(AbstractCondition):
                 f"{self.name}: there is no time axis 't' in {box!r}; say which face it is on, e.g."
                 f" on={box.axes[0] + '-'!r}"
             )
-        return _named_faces(self.name, self.on, problem)
+        return named_faces(self.name, self.on, problem)
 
 
 class Periodic(AbstractCondition):
@@ -244,7 +246,7 @@ class Periodic(AbstractCondition):
         """
         box, shape = problem.box, problem.shape
         if self.on is None:
-            flat = _straight_axes(self.name, problem)
+            flat = straight_axes(self.name, problem)
             if not flat:
                 raise InputError(
                     f"{self.name}: the shape depends on every axis of space, so that none is"
@@ -256,7 +258,7 @@ class Periodic(AbstractCondition):
                 f"{self.name}: the boundary of a shape has no opposite side: name an axis,"
                 f" on={box.axes[-1]!r}"
             )
-        faces = _named_faces(self.name, self.on, problem)
+        faces = named_faces(self.name, self.on, problem)
         if shape is not None and (cut := [axis for axis in faces if axis in shape.axes]):
             raise InputError(
                 f"{self.name}: on={self.on!r}: the shape depends on {listed(cut)}, and a shape has"
@@ -431,53 +433,6 @@ def Robin(
     return Condition(value, on, of, weight, name, False, lattice, mix=(a, b), where=where)
 
 
-def operator_of(name: str, of: Of, problem: "Problem") -> Operator:
-    """What a condition is about, as a function of fields, coordinates and unknowns.
-
-    Arguments:
-        name: of the condition, for refusals.
-        of: a function of the fields by name, the name of a field, or None for the only field.
-        problem: whose fields these are.
-    """
-    fields, first = problem.fields, problem.fields[0]
-    if of is None:
-        if len(fields) > 1:
-            raise InputError(
-                f"{name}: which of the fields {listed(fields)}? Write of=lambda {first}: {first}"
-            )
-        of = first
-    written = f"of=lambda {first}: {first}.{problem.box.axes[0]}"
-    if isinstance(of, str):
-        if of not in fields:
-            raise InputError(
-                f"{name}: of must be a function of the fields or the name of one"
-                f" ({listed(fields)}), got {shown(of)}: write {written}"
-            )
-        return lambda fields, coordinates, unknowns: fields[of]
-    if not callable(of):
-        raise InputError(
-            f"{name}: of must be a function of the fields, got {shown(of)}: write {written}"
-        )
-    names = parameters(of, problem.known_names, f"{name}: of")
-    return lambda fields, coordinates, unknowns: call(
-        of, names, {**fields, **coordinates, **unknowns}, f"{name}: of"
-    )
-
-
-def _single_derivative(operator: Operator, problem: "Problem") -> Any:
-    """The one derivative that a condition is about, and its coefficient; of order two, which no
-    condition builds in, where it is about anything else."""
-    trace = problem.trace(lambda at: operator(at.fields, at.coordinates, at.unknowns))
-    found = trace.result
-    plain = found.terms if isinstance(found, Field) and found.is_formal else {}
-    return next(iter(plain.items())) if len(plain) == 1 else ((0, (2,)), 0.0)
-
-
-def _divided(evaluate: OfCoordinates, coefficient: float) -> Callable[..., Any]:
-    """The value of a field, from that of a multiple of it."""
-    return lambda coordinates: evaluate(coordinates, {}) / coefficient
-
-
 def _check_weight(condition: Condition | Periodic | Data) -> None:
     if finite(f"{condition.name}: weight", condition.weight) < 0:
         raise InputError(
@@ -491,21 +446,3 @@ def _check_hard(condition: Condition | Periodic, known: tuple[Any, ...]) -> None
     if not is_known:
         written = 'True, False or "root"' if "root" in known else "True or False"
         raise InputError(f"{condition.name}: hard must be {written}, got {shown(hard)}")
-
-
-def _straight_axes(name: str, problem: "Problem") -> list[str]:
-    """The axes of space that the problem's shape does not depend on."""
-    if not problem.box.space:
-        raise InputError(f"{name}: {problem.box!r} has no axis but t; say where, on='t-'")
-    curved = () if problem.shape is None else problem.shape.axes
-    return [axis for axis in problem.box.space if axis not in curved]
-
-
-def _named_faces(name: str, on: str | Sequence[str], problem: "Problem") -> dict[str, str]:
-    faces = problem.box.faces(on, f"{name}: on")
-    if not faces:
-        raise InputError(
-            f"{name}: on names no face, got {shown(on)}: write e.g."
-            f" on={problem.box.axes[0] + '-'!r}"
-        )
-    return faces

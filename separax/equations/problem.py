@@ -4,16 +4,11 @@ computed."""
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
 from ..core import (
@@ -22,7 +17,6 @@ from ..core import (
     call,
     finite,
     fits,
-    in_float64,
     listed,
     nearest,
     parameters,
@@ -34,16 +28,9 @@ from ..separable import Key
 from .conditions import AbstractCondition
 from .field import Field
 from .hard_conditions import construction_of
+from .identity import fingerprint, name_of
 from .terms import AbstractTerm, check_derivatives, example_lattice
 from .tracing import AtPlace, Inputs, Trace, Tracer, by_name, values_of
-
-PACKAGE = Path(__file__).parents[1]
-# names of functions that say what they are and not what equation they hold
-GENERAL = frozenset(
-    "residual residuals equation equations eq eqs eqn eqns pde pdes ode odes law laws system rhs"
-    " lhs"
-    " f g r fun func function inner wrapper wrapped named partial".split()
-)
 
 
 class Problem:
@@ -120,7 +107,7 @@ class Problem:
             k: finite(f"Problem: unknowns[{k!r}]", v) for k, v in (unknowns or {}).items()
         }
         self.reference, self.derived, self.equation = reference, dict(derived or {}), equation
-        self.name = name or _name_of(residual)
+        self.name = name or name_of(residual)
         self._check_names()
         self._functions = {
             which: (f, parameters(f, self.known_names, which)) for which, f in functions.items()
@@ -333,11 +320,12 @@ class Problem:
             results.append(function(AtPlace(self, place, tracer, Inputs(unknowns, {}))))
             return 0
 
-        jax.eval_shape(run, place, self._no_unknowns())
+        jax.eval_shape(run, place, self.no_unknowns())
         (result,), asked = results, tuple(tracer.asked)
         return Trace(result, asked, tracer.derivatives, tracer.uses_plain_values)
 
-    def _no_unknowns(self) -> dict[str, Any]:
+    def no_unknowns(self) -> dict[str, Any]:
+        """The shapes of the unknown coefficients, by name."""
         return {k: jax.ShapeDtypeStruct((), jnp.float32) for k in self.unknowns}
 
     def _trace_residual(self) -> None:
@@ -386,39 +374,7 @@ class Problem:
 
     def fingerprint(self) -> str:
         """The same for two problems whose residuals and conditions compute the same thing."""
-        if self._fingerprint is not None:
-            return self._fingerprint
-        seen: list[str] = []
-
-        def note(terms: Mapping[Key, Any]) -> None:
-            seen.append(repr(sorted((key, str(c)) for key, c in terms.items())))
-
-        def traced(function: Callable[[AtPlace], Any], place: Place) -> str:
-            tracer = Tracer(self.box.axes, place.shape, on_request=note)
-
-            def run(place: Place, unknowns: Mapping[str, Array]) -> Any:
-                return function(AtPlace(self, place, tracer, Inputs(unknowns, {})))
-
-            closed = jax.make_jaxpr(run)(place, self._no_unknowns())
-            return str(closed.jaxpr) + "".join(map(_digest, closed.consts))
-
-        def inside(at: AtPlace) -> list[Any]:
-            found = self.expressions(at.source, at.coordinates, at.unknowns)
-            values = [values_of(e, at.source.shape, n) for n, e in found.items()]
-            values += [g.value(at.coordinates) for g in self.given if g.value is not None]
-            return [*values, *([] if self.shape is None else [self.shape.mask(at.coordinates)])]
-
-        with in_float64():  # the same whatever the caller's precision is
-            text = traced(inside, example_lattice(self.box.axes))
-            for term in self.terms:
-                place = term.example(self.box.axes)
-                text += f"{term.name} {term.axis} {term.sides} {term.boundary} {term.weight}"
-                text += traced(lambda at, t=term: [p.values for p in t.parts(at)], place)
-                text += "".join(map(_digest, term.fixed.coordinates)) if term.fixed else ""
-        text += "".join(seen)
-        text += "".join(f"{g.component} {g.place}" for g in self.given if g.value is not None)
-        text += f"{self.box} {self.periodic} {self.walls} {self.unknowns}"
-        return hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", text).encode()).hexdigest()[:16]
+        return self._fingerprint or fingerprint(self)
 
     # --- evaluating its functions ----------------------------------------------------------------
 
@@ -561,18 +517,6 @@ class Problem:
             for k, v in found.items()
         }
 
-    def no_reference(self) -> str:
-        """Why there is nothing to measure errors against, and what to do."""
-        if self.residual is None:
-            return (
-                f"{self.name} was loaded from its run, which does not keep the functions of the"
-                " problem: give the reference, solution.relative_l2(exact)"
-            )
-        return (
-            "the problem has no reference: give one, Problem(…, reference=exact) or"
-            " solution.relative_l2(exact)"
-        )
-
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, {self.box!r}, fields={self.fields}, terms={self.names})"
 
@@ -585,27 +529,3 @@ class Problem:
 def _made_again(arguments: Mapping[str, Any], times: tuple[float, float] | None) -> Problem:
     whole = Problem(**arguments)
     return whole if times is None else whole.during(*times)
-
-
-def _digest(array: Any) -> str:
-    return hashlib.sha256(np.asarray(array, np.float64).tobytes()).hexdigest()
-
-
-def _name_of(residual: Any) -> str:
-    """The name of a problem that was given none: that of its residual function, where that says
-    something; else that of the file that makes the problem; "problem" where there is no file."""
-    name = getattr(residual, "__name__", "")
-    if name.isidentifier() and name.strip("_").lower() not in GENERAL and len(name) > 2:
-        return name
-    frame: Any = sys._getframe()  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        file = Path(frame.f_code.co_filename)
-        if PACKAGE not in file.parents:
-            break
-        frame = frame.f_back
-    else:
-        return "problem"
-    words = re.sub(r"\W+", "_", file.stem).strip("_")
-    # a notebook's cells and what is typed into a terminal are no files
-    is_file = file.suffix == ".py" and file.exists() and words and words != "main"
-    return words if is_file else "problem"

@@ -8,9 +8,7 @@ the formula, u_tt - Δu + u² = f(t, x, y); otherwise the residual's own text is
 from __future__ import annotations
 
 import inspect
-import math
 import textwrap
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
@@ -51,33 +49,17 @@ def _code(residual: Any) -> str:
 
 def traced(problem: Problem) -> list[str]:
     """The residuals as formulas; empty if one of them cannot be written as one."""
+    if problem.unknowns:  # numbers here, whose names only the text knows
+        return []
     try:
         with in_float64():
-            found = [_run(problem, moved) for moved in _guesses(problem)]
+            found = _run(problem)
+            formulas = [_formula(problem, name, each) for name, each in found.items()]
     # a residual may do anything with the few numbers it is shown here; its text still says what it
     # is
     except Exception:
         return []
-    if any(each is None for each in found):
-        return []
-    formulas = []
-    for name, first in found[0].items():  # pyright: ignore[reportOptionalMemberAccess]
-        text = _formula(problem, name, first, [each[name] for each in found[1:]])  # pyright: ignore[reportOptionalSubscript]
-        if text is None:
-            return []
-        formulas.append(text)
-    return formulas
-
-
-def _guesses(problem: Problem) -> list[dict[str, float]]:
-    """Values of the unknown coefficients that show how a number depends on each: as given, then
-    each moved once, then all."""
-    first = dict(problem.unknowns)
-    return [
-        first,
-        *({**first, k: v + 1.0} for k, v in first.items()),
-        {k: v + 2.0 for k, v in first.items()},
-    ]
+    return formulas if all(formulas) else []  # pyright: ignore[reportReturnType]
 
 
 def example(problem: Problem) -> tuple[Tracer, dict[str, Any]]:
@@ -95,33 +77,27 @@ def example(problem: Problem) -> tuple[Tracer, dict[str, Any]]:
     return Tracer(axes, place.shape, jnp.float64), coordinates
 
 
-def _run(problem: Problem, unknowns: Mapping[str, float]) -> dict[str, Polynomial] | None:
+def _run(problem: Problem) -> dict[str, Polynomial]:
+    """The residuals as polynomials of derivatives; none where one of them is something else."""
     tracer, coordinates = example(problem)
-    found = problem.expressions(
-        tracer, coordinates, {k: jnp.asarray(v) for k, v in unknowns.items()}
-    )
-    formulas = {name: e.polynomial if isinstance(e, Field) else None for name, e in found.items()}
-    if tracer.uses_plain_values or any(p is None for p in formulas.values()):
-        return None
-    return formulas  # pyright: ignore[reportReturnType]
+    found = problem.expressions(tracer, coordinates, {})
+    known = {k: e.polynomial for k, e in found.items() if isinstance(e, Field) and e.polynomial}
+    return known if len(known) == len(found) and not tracer.uses_plain_values else {}
 
 
-def _formula(problem: Problem, name: str, first: Polynomial, moved: list[Polynomial]) -> str | None:
-    parts: list[tuple[Any, str]] = []  # coefficient, what it stands before
-    for kind in ("terms", "pairs"):
-        by_text = {_text(problem, kind, key): key for key in getattr(first, kind)}
-        for text, key in by_text.items():
-            each = [getattr(p, kind).get(key, 0.0) for p in (first, *moved)]
-            coefficient = _coefficient(problem, [float(c) for c in each])
-            if coefficient is None:
-                return None
-            parts.append((coefficient, text))
+def _formula(problem: Problem, name: str, found: Polynomial) -> str | None:
+    each = (("terms", _derivative), ("pairs", _product))
+    parts = [
+        (_number(float(c)), text(problem, key))
+        for kind, text in each
+        for key, c in getattr(found, kind).items()
+    ]
     parts = _laplacians(problem, [(c, text) for c, text in parts if c != ""])
-    right, plain = "0", first.plain
+    right, plain = "0", found.plain
     if plain is not None and np.any(np.abs(np.asarray(plain)) > OFF):
         values = np.asarray(plain, float)
         if values.ndim == 0 or np.ptp(values) == 0:
-            right = _plain(-float(values.reshape(-1)[0]))
+            right = f"{-float(values.reshape(-1)[0]):.4g}"
         else:
             axes = [a for a, n in zip(problem.box.axes[-values.ndim :], values.shape) if n > 1]
             right = f"{_letter(problem, name)}({', '.join(axes)})"
@@ -138,10 +114,8 @@ def _letter(problem: Problem, residual: str) -> str:
     return letter if len(problem.residuals) == 1 else f"{letter}_{number}"
 
 
-def _text(problem: Problem, kind: str, key: Any) -> str:
-    if kind == "terms":
-        return _derivative(problem, key)
-    a, b = (_derivative(problem, k) for k in key)
+def _product(problem: Problem, key: Any) -> str:
+    a, b = (_derivative(problem, each) for each in key)
     return f"{a}²" if a == b else f"{a} {b}"
 
 
@@ -156,38 +130,12 @@ def _derivative(problem: Problem, key: Key) -> str:
     return problem.fields[component] + below
 
 
-def _coefficient(problem: Problem, values: list[float]) -> str | None:
-    """A number in front as text, "-" or "" for ∓1's; with the unknown coefficients by name where it
-    is linear in them."""
-    first, moved, last = values[0], values[1:-1], values[-1]
-    names = list(problem.unknowns)
-    slopes = [value - first for value in moved]
-    rest = first - sum(s * problem.unknowns[n] for s, n in zip(slopes, names))
-    if not math.isclose(first + 2 * sum(slopes), last, rel_tol=1e-6, abs_tol=1e-9):
-        return None
-    parts = [(_number(s), n) for s, n in zip(slopes, names) if abs(s) > OFF]
-    if not parts:
-        return _number(first)
-    if abs(rest) < OFF and len(parts) == 1:
-        return f"{parts[0][0]} {parts[0][1]}".strip()
-    constant = (
-        []
-        if abs(rest) < OFF
-        else [(_number(rest) if abs(abs(rest) - 1) > OFF else _number(rest) + "1", "")]
-    )
-    return f"({_joined([*constant, *parts])})"
-
-
 def _number(value: float) -> str:
-    """What stands in front: "" for nothing at all is left to the caller, "1" is not written."""
+    """What stands in front: its sign alone where it is one, "" where it is nothing."""
     if abs(value) < OFF:
         return ""
     if abs(abs(value) - 1) < OFF:
         return "-" if value < 0 else "+"
-    return _plain(value)
-
-
-def _plain(value: float) -> str:
     return f"{value:.4g}"
 
 

@@ -1,11 +1,9 @@
-"""A solution that moves: GIF, or MP4 where there is an ffmpeg (`pip install separax[film]` brings
-one)."""
+"""A solution that moves, as a GIF."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,7 @@ from ..solution import Solution
 from .cuts import Picture, chosen, field_name, limits, shown_axes, values_on
 from .figures import known_ending, lines, new_file, panels
 
-FILMS = {".gif": "a film", ".mp4": "a film, with ffmpeg"}
-BATCH = 16  # frames evaluated at once
+FILM = ".gif"
 
 
 def animate(
@@ -35,17 +32,10 @@ def animate(
     **held: Any,
 ) -> Path:
     """`animate(solution, "out.gif", x="x", y="y")`; see `Solution.animate`."""
-    import matplotlib
     from matplotlib import animation
 
     path, box = Path(path), view.problem.box
-    kind = known_ending(path, FILMS)
-    encoder = _ffmpeg() if kind == "mp4" else ""
-    if encoder is None:
-        raise InputError(
-            f"{path.name}: an MP4 needs ffmpeg, which is not installed: write {path.stem}.gif, or"
-            " pip install separax[film]"
-        )
+    known_ending(path, [FILM])
     frames, rate = whole("frames", frames, 2), whole("rate", rate)
     if box.dimension == 1:
         raise InputError(
@@ -66,28 +56,28 @@ def animate(
     moments = np.linspace(*box[over], frames)
     points = whole("points", (160 if len(cut.shown) == 2 else 400) if points is None else points, 2)
     axes = {a: np.linspace(*box[a], points) for a in cut.shown}
-    values = _values(view, name, {**cut.held[0], **axes}, over, moments, cut.shown)
-    figure, update = _frame(Picture(name, {}, axes, values[0]), limits([values]))
-    film = animation.FuncAnimation(
-        figure, lambda i: update(values[i], f"{over} = {moments[i]:.3g}"), frames, blit=False
-    )
-    own: dict[str, Any] = {} if kind == "gif" else {"bitrate": 4000}
-    writer = (animation.PillowWriter if kind == "gif" else animation.FFMpegWriter)(fps=rate, **own)
-    with new_file(path) as draft, matplotlib.rc_context({"animation.ffmpeg_path": encoder}):
-        film.save(str(draft), writer=writer, dpi=100)
+    values = values_on(view, name, {**cut.held[0], **axes, over: moments}, (over, *cut.shown))
+    is_line, (low, high) = len(cut.shown) == 1, limits([values])
+    first = Picture(name, {}, axes, values[0])
+    figure = lines([first]) if is_line else panels([first])
+    panel = figure.axes[0]
+    if is_line:
+        spare = 0.05 * (high - low)
+        panel.set_ylim(low - spare, high + spare)
+    else:
+        panel.get_images()[0].set_clim(low, high)
+
+    def update(i: int) -> None:
+        panel.set_title(f"{over} = {moments[i]:.3g}")
+        if is_line:
+            panel.get_lines()[0].set_ydata(values[i])
+        else:
+            panel.get_images()[0].set_data(values[i].T)
+
+    film = animation.FuncAnimation(figure, update, frames, blit=False)
+    with new_file(path) as draft:
+        film.save(str(draft), writer=animation.PillowWriter(fps=rate), dpi=100)
     return path
-
-
-def _ffmpeg() -> str | None:
-    """The system's, or the one that imageio-ffmpeg carries."""
-    if found := shutil.which("ffmpeg"):
-        return found
-    try:
-        from imageio_ffmpeg import get_ffmpeg_exe
-
-        return get_ffmpeg_exe()
-    except (ImportError, RuntimeError):  # not installed, or without a program for this machine
-        return None
 
 
 def _over(view: Solution, over: str | None, x: Any, y: Any) -> str:
@@ -104,41 +94,3 @@ def _over(view: Solution, over: str | None, x: Any, y: Any) -> str:
             " alone"
         )
     return "t" if "t" in hidden else hidden[0]
-
-
-def _values(
-    view: Solution,
-    name: str,
-    coordinates: Mapping[str, Any],
-    over: str,
-    moments: np.ndarray,
-    shown: tuple[str, ...],
-) -> np.ndarray:
-    """All frames: (frames, first shown axis, second)."""
-    parts = [
-        values_on(view, name, {**coordinates, over: moments[i : i + BATCH]}, (over, *shown))
-        for i in range(0, len(moments), BATCH)
-    ]
-    return np.concatenate(parts)
-
-
-def _frame(
-    picture: Picture, scale: tuple[float, float]
-) -> tuple[Any, Callable[[np.ndarray, str], Any]]:
-    """The first frame, and what changes it into another."""
-    figure = lines([picture]) if len(picture.axes) == 1 else panels([picture])
-    panel = figure.axes[0]
-    if len(picture.axes) == 1:
-        spare = 0.05 * (scale[1] - scale[0])
-        panel.set_ylim(scale[0] - spare, scale[1] + spare)
-    else:
-        panel.get_images()[0].set_clim(*scale)
-
-    def update(values: np.ndarray, title: str) -> None:
-        panel.set_title(title)
-        if len(picture.axes) == 1:
-            panel.get_lines()[0].set_ydata(values)
-        else:
-            panel.get_images()[0].set_data(values.T)
-
-    return figure, update

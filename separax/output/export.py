@@ -13,14 +13,13 @@ from typing import Any
 
 from ..core import InputError, listed, nearest
 from ..solution import Selected, Solution
-from .animation import FILMS, animate
-from .figures import FIGURES, new_file, save_figure
+from .animation import FILM, animate
+from .figures import FIGURES, new_file, plot, save_figure
 from .writers import (
     Grid,
     grid,
     write_csv,
     write_netcdf,
-    write_npy,
     write_npz,
     write_points,
     write_pvd,
@@ -33,10 +32,9 @@ FORMATS: dict[str, tuple[str, Callable[[Grid, Path, Path], None]]] = {
     ".vtr": ("VTK, for ParaView", write_vtr),
     ".pvd": ("VTK, a series in time", write_pvd),
     ".csv": ("a table", write_csv),
-    ".npy": ("NumPy, one field", write_npy),
     ".npz": ("NumPy, all fields and coordinates", write_npz),
 }
-PICTURES = FIGURES | FILMS
+PICTURES = FIGURES | {FILM: "a film"}
 PROGRAM = ".jax"
 ENDINGS = (
     {ending: what for ending, (what, _) in FORMATS.items()}
@@ -84,7 +82,9 @@ def export(
                 "units: a picture has no place for them: leave them out, or write"
                 f" {final.with_suffix('.nc').name!r}"
             )
-        return (save_figure if ending in FIGURES else animate)(view, final, field=field, **options)
+        if ending == FILM:
+            return animate(view, final, field=field, **options)
+        return save_figure(plot(view, field=field, **options), final)
     if ending == PROGRAM:
         return write_program(view, final, field, options | {"units": units})
     place = grid(view, coordinates, points, field, units)

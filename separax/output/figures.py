@@ -351,19 +351,18 @@ def against_rank(rows: Sequence[Row], name: str) -> Figure:
 # --- files --------------------------------------------------------------------------------------
 
 
-def save_figure(solution: Solution, path: str | os.PathLike[str], **options: Any) -> Path:
-    """A figure of a solution in a file: `save_figure(solution, "u.svg", x="x", y="y", t=0.5)`.
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Writes a figure to a file, whole or not at all.
 
     Arguments:
-        solution: what is shown.
-        path: of the file, whose ending says what it is.
-        options: those of `plot`.
+        figure: of matplotlib.
+        path: of the file, whose ending says what it is: .png, .svg or .pdf.
 
     Returns: the path.
     """
     path = Path(path)
     kind = known_ending(path, FIGURES)
-    content = _saved(plot(solution, **options), kind, **({"dpi": PRINTED} if kind == "png" else {}))
+    content = _saved(figure, kind, **({"dpi": PRINTED} if kind == "png" else {}))
     with new_file(path) as draft:
         draft.write_bytes(content)
     return path

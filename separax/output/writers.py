@@ -145,17 +145,6 @@ def grid(
 # --- writers --------------------------------------------------------------------------------------
 
 
-def write_npy(grid: Grid, path: Path, final: Path) -> None:
-    """One field as NumPy's own file."""
-    if len(grid.fields) > 1:
-        raise InputError(
-            f"to: a .npy file holds one array, and there are {listed(grid.fields)}: name one with"
-            " field=, or write .npz"
-        )
-    with open(path, "wb") as file:
-        _write(grid, file)
-
-
 def write_npz(grid: Grid, path: Path, final: Path) -> None:
     """All fields and their coordinates as NumPy's archive."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:

@@ -3,8 +3,6 @@
 from .catalogue import CATALOGUE, find
 from .flows.files import load_flow
 from .flows.flow import Flow, random_flow
-from .operation_counts import table
-from .reproduce.figures import save
 from .reproduce.showing import reproduce_rows
 from .reproduce.tables import Table, brief, cells
 from .step_time import compare
@@ -20,6 +18,4 @@ __all__ = [
     "load_flow",
     "random_flow",
     "reproduce_rows",
-    "save",
-    "table",
 ]

@@ -200,7 +200,7 @@ class Residuals:
         # the tables are those of a plain sum of products; a core is no axis' weights
         return network.is_separable and network.separable.merge.is_plain and not joined
 
-    def left(self, params: Array) -> Array:
+    def vector(self, params: Array) -> Array:
         """All residuals, as one vector."""
         return residuals(self.loss, self._model(params), self.places, self.given)
 

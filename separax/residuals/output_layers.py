@@ -133,7 +133,7 @@ class OutputLayers:
         """The normal equations in a step."""
         return layer_equations(self.loss, self._model(params), self.places, self.given, basis)
 
-    def left(self, params: Array) -> Array:
+    def vector(self, params: Array) -> Array:
         """All residuals, as one vector."""
         return separable_residuals(self.loss, self._model(params), self.places, self.given)
 

@@ -191,7 +191,13 @@ def errors_against(
     """The errors of a solution against a reference, or against the problem's own."""
     problem = solution.problem
     if reference is None and problem.reference is None:
-        raise InputError(f"relative_l2: {problem.no_reference()}")
+        why = (
+            "the problem has no reference: give one, Problem(…, reference=exact) or"
+            if problem.residual is not None
+            else f"{problem.name} was loaded from its run, which does not keep the functions of the"
+            " problem: give the reference,"
+        )
+        raise InputError(f"relative_l2: {why} solution.relative_l2(exact)")
     if field is not None and field not in problem.outputs:
         raise InputError(
             f"relative_l2: there is no field {field!r}; the fields are"

@@ -67,7 +67,7 @@ class AbstractExport(eqx.Module):
     ) -> Path:
         """A film along time, or along the axis `over` names: `solution.animate("out.gif", x="x")`.
 
-        A GIF, or an MP4 where there is an ffmpeg (`separax[film]`).
+        The film is a GIF.
 
         Arguments:
             path: the file to write.
@@ -116,7 +116,7 @@ class AbstractExport(eqx.Module):
         `.nc`, `.vtr`, `.pvd`, `.csv`, `.npy` and `.npz` hold values on a lattice, written in
         pieces, so that it may be larger than memory. `.jax` holds the evaluation itself at any
         number of points, which runs without separax. `.png`, `.svg` and `.pdf` are figures, with
-        the options of `plot`; `.gif` and `.mp4` films, with those of `animate`.
+        the options of `plot`; a `.gif` film, with those of `animate`.
 
         Arguments:
             path: the file to write.

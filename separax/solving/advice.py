@@ -11,7 +11,8 @@ from typing import Any
 from ..core import say, tuning
 from ..equations import CLEARLY, Problem, disagreements, gauge_freedom, missing_starts
 from ..recipe import Recipe, as_code
-from ..solution import Solution
+from ..solution import Ensemble, Solution
+from ..training import Interrupt
 from .estimate import estimated
 from .levels import Level, coefficients_of, points_for
 
@@ -26,6 +27,37 @@ def advised(found: Solution, sentences: Sequence[str]) -> Solution:
     for sentence in sentences:
         say(f"{found.problem.name}: {sentence}")
     return found.with_outcome(advice=tuple(sentences))
+
+
+def stopped(
+    found: Solution | Ensemble,
+    interrupt: Interrupt,
+    where: str,
+    all_of_it: str = "",
+    goes_on: bool = True,
+) -> Any:
+    """A solution, or those of several seeds, of a run that was stopped, with the advice that says
+    so.
+
+    Arguments:
+        found: the best so far.
+        interrupt: that stopped it.
+        where: how far the run came, in words; "" for the start, before any step.
+        all_of_it: how long the whole run takes, in words; "" where nobody knows.
+        goes_on: whether a run like this one can be gone on with.
+    """
+    first, *others = found.solutions
+    again = ""
+    if goes_on:
+        again = ". With a folder, out='runs/mine', it could go on from there: resume=True"
+        if first.run_dir is not None:
+            again = ". The same call with resume=True goes on from there"
+    sentence = of_stop(interrupt, where, all_of_it) + (again if where else "")
+    first = advised(first, [sentence, *first.advice])
+    if not isinstance(found, Ensemble):
+        return first
+    others = [one.with_outcome(advice=(sentence, *one.advice)) for one in others]
+    return Ensemble([first, *others], found.record)
 
 
 def advise(found: Solution) -> Solution:
@@ -144,6 +176,21 @@ def of_family(problem: Problem, level: Level) -> str:
             " sx.solve(problem, sx.Recipe(), windows=4)"
         )
     return f"{said}A condition is missing; or the solve went astray: try a shorter interval of time"
+
+
+def of_stop(interrupt: Interrupt, where: str, all_of_it: str) -> str:
+    """Why a run was stopped, and how far it came.
+
+    Arguments: as of `stopped`.
+    """
+    why = "by Ctrl-C" if interrupt.ctrl_c else f"after {interrupt.seconds:g} s, as asked"
+    if not where:
+        return (
+            f"stopped {why}, before the first step: this is the start, and no solution yet."
+            " Compiling takes longer than that: give it more, seconds=60"
+        )
+    more = f". All of it takes about {all_of_it}" if all_of_it else ""
+    return f"stopped {why}, {where}: this is the best so far{more}"
 
 
 def of_start(problem: Problem) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from ..equations import Problem
 from ..solution import Solution, Timing
-from .advice import advised
+from .advice import advised, stopped
 from .box_solution import ProductsInBox
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
@@ -31,7 +31,7 @@ def is_solvable_directly(problem: Problem) -> bool:
     return suit(problem) or any(way.suits(problem) for way in WAYS)
 
 
-def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -> Solution:
+def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -> Solution | None:
     """Solves a problem without a recipe.
 
     Arguments:
@@ -42,7 +42,7 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
 
     Returns:
         The best solution by its `estimate`, with the `levels` of the way that found it, and
-        `advice` where the estimate is not below the tolerance.
+        `advice` where the estimate is not below the tolerance; None where no way found any.
     """
     spent: list[Timing] = []
     latest: dict[str, Solution] = {}  # a way that goes on knows better than it did before
@@ -53,11 +53,20 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         sure = is_one_of_many and name != POLYNOMIALS
         if _estimate(found) <= tolerance or sure or context.interrupt.asked:
             break
+    if not latest:
+        return None
     # of two that know nothing, polynomials say more about it
     known = sorted(latest, key=lambda name: name != POLYNOMIALS)
-    best = latest[min(known, key=lambda name: _estimate(latest[name]))]
+    way = min(known, key=lambda name: _estimate(latest[name]))
+    best = latest[way]
     each = zip(*(dataclasses.astuple(timing) for timing in spent))
     best = best.with_outcome(timing=Timing(*(sum(own) for own in each)))
+    interrupt, estimate = context.interrupt, _estimate(best)
+    if interrupt.asked and estimate > tolerance:
+        error = f"{estimate:.0e}" if estimate < math.inf else "unknown"
+        where = f"where the error is estimated to be {error}" if best.timing.steps else ""
+        best = best.with_outcome(interrupted=True)
+        return stopped(best, interrupt, where, goes_on=way == POLYNOMIALS)
     return advised(best, best.outcome.advice)
 
 

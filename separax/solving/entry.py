@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..core import InputError, finite, in_float64, shown, whole
+from ..core import InputError, finite, in_float64, listed, shown, whole
 from ..equations import Problem
 from ..recipe import Recipe
 from ..residuals import Loss
 from ..solution import Ensemble, Solution, make_record
-from ..training import Hooks, Trainer, check_memory, device_for
-from .advice import advise
+from ..training import Hooks, Interrupt, Session, Trainer, check_memory, clock, device_for
+from .advice import advise, stopped
 from .automatic import TOLERANCE, automatic, is_solvable_directly
 from .marching import march, windows_of_length
-from .trained import Asked, Training, keep_or_say
+from .trained import Asked, Context, Training, keep_or_say
 
 
 @in_float64()
@@ -31,6 +32,7 @@ def solve(
     warm: bool = False,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    seconds: float | None = None,
     progress: bool | None = None,
     callback: Any = None,
 ) -> Solution | Ensemble:
@@ -53,7 +55,10 @@ def solve(
         out: a folder to keep the run in: settings, state, solution, history and record; `sx.load`
             reads it.
         resume: go on with the run that `out` holds.
-        progress: show a bar (True), nothing (False), or a bar if there is a terminal (None).
+        seconds: a budget, compiling included, after which the best solution so far comes back; it
+            says in its `advice` how far it came. Zero gives the start.
+        progress: show a bar on a terminal and lines elsewhere (None), a line at every tenth of the
+            run, too (True), or nothing (False).
         callback: a function, called between launches with step, steps, loss, error and rate; a hook
             (`sx.AbstractHook`) such as `sx.TensorBoard("logs")`; or a list of them.
 
@@ -63,6 +68,9 @@ def solve(
     Ctrl-C ends a run cleanly: the solution has the best parameters so far, and `interrupted` set. A
     loss that stops being finite raises `Diverged`, which carries the solution too.
     """
+    if seconds is not None and finite("solve: seconds", seconds) < 0:
+        raise InputError(f"solve: seconds must not be negative, got {seconds!r}: write seconds=60")
+    interrupt = Interrupt(None if seconds is None else float(seconds))
     if not isinstance(problem, Problem):
         raise InputError(
             f"solve: problem must be a Problem, got {shown(problem)}: write"
@@ -94,7 +102,7 @@ def solve(
             raise InputError(f"solve: {both} both say how time is cut: leave one of the two out")
         windows = windows_of_length(problem, window)
 
-    asked = Asked(problem, seeds, several, out, resume, progress, hooks)
+    asked = Asked(problem, seeds, several, out, resume, progress, hooks, interrupt)
     alone = recipe is None and not several and windows == 1
     if alone and is_solvable_directly(problem):
         return hooks.end(functools.partial(_refine, asked, goal))
@@ -103,22 +111,64 @@ def solve(
             "solve: tolerance is for one seed, one window of time and conditions that can be solved"
             " for (no soft Periodic): leave it out, or them"
         )
+    why = _why_trained(problem) if alone else ""
     recipe = Recipe() if recipe is None else recipe
     if windows > 1:
         return hooks.end(functools.partial(march, asked, recipe, windows, bool(warm)))
-    return hooks.end(functools.partial(_train, asked, recipe))
+    return hooks.end(functools.partial(_train, asked, recipe, why))
 
 
-def _train(asked: Asked, recipe: Recipe) -> Solution | Ensemble:
-    """`solve` with a recipe."""
+def _train(asked: Asked, recipe: Recipe, why: str = "") -> Solution | Ensemble:
+    """`solve` with a recipe; or why there is one where none was asked for."""
     told, kept = asked.settings(recipe)
-    trainer = Trainer(Loss(asked.problem, recipe), asked.seeds_at_once)
+    trainer = asked.trainer(Loss(asked.problem, recipe))
     check_memory(trainer)
     with device_for(trainer), asked.begun(told, kept) as context:
-        training = Training(trainer, asked.seeds, context)
-        training.go()
+        if why:
+            context.tell(why)
+        return _trained(asked, trainer, context, why)
+
+
+def _trained(
+    asked: Asked, trainer: Trainer, context: Context, why: str = ""
+) -> Solution | Ensemble:
+    recipe = trainer.loss.recipe
+    training = Training(trainer, asked.seeds, context)
+    training.go()
+
+    def with_words(found: Any) -> Any:
+        session, steps = training.session, recipe.total_steps
         solved = recipe.optimisers[-1].solves_all_of(recipe.network)
-        return training.finish(advise if solved else None)
+        if why:
+            found = found.with_outcome(advice=(why,))
+        if session.step < steps:
+            where = f"at step {session.step:,} of {steps:,}" if session.step else ""
+            return stopped(found, asked.interrupt, where, _whole(session, steps))
+        return advise(found) if solved and isinstance(found, Solution) else found
+
+    return training.finish(with_words)
+
+
+def _why_trained(problem: Problem) -> str:
+    """Why a network is trained though no recipe asks for it, and what would be solved for."""
+    coupled = [repr(term.name) for term in problem.terms if term.couples_points]
+    if not coupled:
+        return (
+            f"a network is trained: with {problem.box.dimension} axes no way is known to solve for"
+            " its coefficients"
+        )
+    return (
+        f"a network is trained: {listed(coupled)} joins values at different points, for which"
+        " nothing can be solved. What is periodic can where it is built in: sx.Periodic(…) without"
+        " hard=False"
+    )
+
+
+def _whole(session: Session, steps: int) -> str:
+    """How long so many steps take, at the rate of those that were made."""
+    if not session.step:
+        return ""
+    return clock(session.compiling + session.spent * steps / session.step)
 
 
 def _refine(asked: Asked, tolerance: float) -> Solution:
@@ -132,6 +182,12 @@ def _refine(asked: Asked, tolerance: float) -> Solution:
     }
     with asked.begun(told, told) as context:
         found = automatic(asked.problem, tolerance, asked.seeds[0], context)
+        if found is None:  # nor is there one to go on with another time
+            why = "a network is trained: no other way came to a solution"
+            context.tell(why)
+            trainer = asked.trainer(Loss(asked.problem, Recipe()))
+            found = _trained(asked, trainer, dataclasses.replace(context, run=None), why)
+            assert isinstance(found, Solution)  # one seed
         if context.run is None:
             return found
         found = found.with_outcome(run_dir=context.run.path)

@@ -63,6 +63,16 @@ class Level:
     free: tuple[str, ...] = ()
     grown: float = math.inf
 
+    @classmethod
+    def unknown(cls, functions: Mapping[str, int]) -> Level:
+        """A level that was stopped before its first step: nothing is known of it.
+
+        Arguments:
+            functions: of every axis.
+        """
+        tails = dict.fromkeys(functions, math.inf)
+        return cls(dict(functions), 0, math.inf, tails, {}, math.inf, math.inf, 0.0)
+
     @property
     def without_family(self) -> Level:
         """The same, where it is known that there is no family of solutions."""

@@ -27,6 +27,7 @@ from ..residuals import Loss, Model
 from ..runs import Run, keep_solution
 from ..solution import Ensemble, Outcome, Solution, make_record
 from ..training import Trainer, check_memory, device_for
+from .advice import stopped
 from .trained import Asked, Context, FollowedError, Training, Window, keep_or_say
 
 FINE = 2  # a table of initial values has so many points to one that is drawn per axis
@@ -49,7 +50,7 @@ def march(asked: Asked, recipe: Recipe, windows: int, warm: bool) -> Solution | 
     edges = np.linspace(*problem.box[TIME], windows + 1)
     told, kept = asked.settings(recipe, windows=windows, warm=warm)
     loss = Loss(first_window(problem, recipe, edges), recipe)
-    trainer = Trainer(loss, asked.seeds_at_once)
+    trainer = asked.trainer(loss)
     check_memory(trainer)
     with device_for(trainer), asked.begun(told, kept) as context:
         return _march(asked, recipe, trainer, edges, warm, context)
@@ -92,6 +93,13 @@ def _march(
         params = training.session.state.best
         given = _given(end - edges[0], ends(params, given), trainer.seeds)
     solution = joined()
+    if solution.solutions[0].interrupted:
+        last, made = found[-1][0], sum(each[0].timing.steps for each in found)
+        where = f"in window {len(found)} of {number_of_windows}" if made else ""
+        some = (
+            f", at step {last.timing.steps:,} of {steps:,}" if last.interrupted else ", at its end"
+        )
+        solution = stopped(solution, context.interrupt, where and where + some)
     if folder is not None:
         folder.saver.wait()
         solution = keep_or_say(folder, solution, make_record(solution))

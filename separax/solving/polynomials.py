@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import data_to_part, part_to_data
+from ..core import Diverged, data_to_part, part_to_data
 from ..domain import TIME
 from ..equations import Problem, given_values, is_linear, missing_starts
 from ..recipe import EarlyFirst, Recipe
@@ -46,6 +49,9 @@ def suit(problem: Problem) -> bool:
     """Whether polynomials are for a problem: of few axes, and of terms at single points."""
     few = problem.box.dimension <= len(FUNCTIONS)
     return few and not any(term.couples_points for term in problem.terms)
+
+
+Done = tuple[Solution, Level, Recipe]  # a level that was solved
 
 
 class Polynomials:
@@ -75,6 +81,7 @@ class Polynomials:
         elif dimension == 1 and (values := given_values(problem)) is not None:
             recipe = recipe_for(problem, self.functions, self.rank)
             self.start = constants(problem, recipe, values)
+        self._last: Done | None = None
         self._families = 0  # levels in a row that had a family of solutions
         self._early_first = False  # a solve went astray: early times count first until it is close
         self._error = math.inf
@@ -85,26 +92,65 @@ class Polynomials:
         Arguments:
             most: levels.
         """
-        timings = []
+        timings, failed = [Timing(0.0, 0.0, 0)], ""
         for _ in range(most):
-            found, level, recipe = self._next()
-            timings.append(found.timing)
-            finer = self._finer(level)
+            try:
+                done = self._next()
+            except (Diverged, MemoryError, jax.errors.JaxRuntimeError) as error:
+                if self._last is None:
+                    raise
+                failed, self.over = _of_failure(self.functions, error), True
+                break
+            timings.append(done[0].timing)
+            self._last = last = self._better(done)
+            finer = self._finer(last[1])
+            if finer is not None and not self._has_time_for(*finer):
+                finer = None
             self.over = finer is None
+            self._tell(done[1])
             if finer is None:
                 break
             self.functions, self.rank = finer
             following = recipe_for(self.problem, self.functions, self.rank)
-            self.start = begun(self.problem, following, found.model, self.seed + len(self.levels))
+            self.start = begun(self.problem, following, last[0].model, self.seed + len(self.levels))
+        assert self._last is not None  # there is one level at least
+        found, level, recipe = self._last
         each = zip(*(dataclasses.astuple(timing) for timing in timings))
         found = found.with_outcome(timing=Timing(*(sum(own) for own in each)))
-        return self._with_advice(found, level, recipe)
+        found = self._with_advice(found, level, recipe)
+        return found.with_outcome(advice=(*found.advice, failed)) if failed else found
+
+    def _better(self, done: Done) -> Done:
+        """A level that was stopped on its way may be worse than the one it began with."""
+        last = self._last
+        if last is None or not self.context.interrupt.asked:
+            return done
+        return min(last, done, key=lambda each: each[1].estimate)
+
+    def _has_time_for(self, functions: dict[str, int], rank: int) -> bool:
+        """Whether a level may begin: its compiling takes as long as that of the last one, its steps
+        are longer by the order of a decomposition."""
+        assert self._last is not None
+        timing, recipe = self._last[0].timing, self._last[2]
+        next_recipe = recipe_for(self.problem, functions, rank)
+        growth = coefficients_of(self.problem, next_recipe) / coefficients_of(self.problem, recipe)
+        step = timing.train_seconds / max(timing.steps, 1)
+        longer = growth ** (3 if self.problem.box.dimension <= 2 else 1)
+        return self.context.interrupt.allows(timing.compile_seconds + step * longer)
+
+    def _tell(self, level: Level) -> None:
+        error = "" if level.estimate == math.inf else f", estimated error {level.estimate:.0e}"
+        met = level.estimate <= self.tolerance
+        what = "done" if met else "no more levels" if self.over else "going on"
+        if self.levels:
+            self.context.tell(f"{_named(len(self.levels), level.functions)}{error}, {what}")
 
     def _next(self) -> tuple[Solution, Level, Recipe]:
         problem, context, start = self.problem, self.context, self.start
         recipe = recipe_for(problem, self.functions, self.rank)
         done = len(self.levels) * STEPS
-        part = context.part(done, LEVELS * STEPS)
+        place = _named(1 + len(self.levels), self.functions)
+        part = context.part(done, LEVELS * STEPS, place=place)
         rates = RATES if self._early_first and self._error > NEAR else ()
         found, level, state = _solved(problem, recipe, self.seed, start, rates, part)
         astray = level.family and not missing_starts(problem) and use_early_first(problem)
@@ -117,10 +163,11 @@ class Polynomials:
         if self._early_first and self._error <= self.tolerance:
             # its conditions are enough, and what is left of the residual too little to matter
             level = level.without_family
-        self.levels.append(level)
+        if found.timing.steps:
+            self.levels.append(level)
         self._families = self._families + 1 if level.family else 0
         found = found.with_outcome(levels=tuple(self.levels), estimate=level.estimate)
-        if context.run is not None:
+        if context.run is not None and found.timing.steps:
             _keep(context.run, found, state, done + int(state.step))
         return found, level, recipe
 
@@ -192,7 +239,34 @@ def _solved(
         found = training.finish()
         assert isinstance(found, Solution)  # one seed
         found = found.with_outcome(recipe=recipe)
-        return found, estimated(found), session.state
+        interrupt = context.interrupt
+        if interrupt.asked and not session.step:
+            return found, Level.unknown(_functions(recipe)), session.state
+        began = time.perf_counter()
+        level = estimated(found)
+        # the next estimate takes as long: kept for it, of a budget
+        interrupt.kept = time.perf_counter() - began
+        return found, level, session.state
+
+
+def _functions(recipe: Recipe) -> dict[str, int]:
+    network: Any = recipe.network
+    return dict(network.functions)
+
+
+def _named(number: int, functions: Mapping[str, int]) -> str:
+    return f"level {number}: {' × '.join(map(str, functions.values()))} functions"
+
+
+def _of_failure(functions: Mapping[str, int], error: Exception) -> str:
+    """Why a finer level came to nothing."""
+    number = " × ".join(map(str, functions.values()))
+    why = "needs more memory than there is" if _is_of_memory(error) else f"failed ({error})"
+    return f"a finer level, of {number} functions, {why}: this is the one before"
+
+
+def _is_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def _finer(problem: Problem, level: Level, tolerance: float) -> tuple[dict[str, int], int] | None:

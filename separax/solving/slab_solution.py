@@ -14,7 +14,7 @@ from numpy.polynomial import legendre
 from ..domain import TIME
 from ..equations import Problem, disagreements, is_linear
 from ..solution import Solution, Timing
-from ..training import Progress
+from ..training import Interrupt, Progress
 from .elements import restricted
 from .evolution import evolution_of
 from .pieces import Products, compressed, piecewise_solution
@@ -24,6 +24,9 @@ from .ways import AbstractWay, Turn
 
 # what a first march is to leave of each slab, in t alone and in t and another axis
 FIRST = {False: 1e-11, True: 1e-6}
+HURRIED = 1e-4  # the same where there is a budget, so that there is time for a second march
+SHARE = 0.4  # of a budget, for the first march: the second goes as far, and tells how good it is
+ROUGH, ROUGH_SECONDS = 30.0, 1.5  # a march for the estimate alone, after an interrupt
 AIM = {False: 1e-10, True: 1e-8}  # an estimate that is small enough whatever the tolerance
 FINER = 0.1  # of the tolerance of the march before
 SAFE = 0.5  # of what one more march is to reach
@@ -93,38 +96,80 @@ def solve_in_slabs(
     evolution = evolution_of(problem)
     if evolution is None:
         return None
-    start = time.perf_counter()
+    start, interrupt = time.perf_counter(), context.interrupt
     levels: list[SlabLevel] = []
     best: March | None = None
-    space = evolution.axis is not None
+    space, first = evolution.axis is not None, problem.box[TIME][0]
     goal = min(tolerance, AIM[space])
-    allowed, estimate = max(FIRST[space], LEAST), math.inf
+    hurried = space and interrupt.seconds < math.inf
+    allowed, estimate = HURRIED if hurried else FIRST[space], math.inf
+    spare = (1 - SHARE) * interrupt.left if hurried else 0.0
     with np.errstate(all="ignore"):
         for number in range(MARCHES):
+            if levels and not interrupt.allows(levels[-1].seconds):
+                break
             began = time.perf_counter()
             most = MORE * levels[-1].slabs + FEW if levels else MOST_SLABS[space]
             march = March(evolution, _precision(space, allowed, number, most))
-            march.run(_watching(problem, march, number, context))
-            if not march.slabs or (best is not None and _gave_up(march, best)):
+            end, spared = (math.inf, spare) if best is None else (best.slabs[-1].end, 0.0)
+            march.run(_watching(problem, march, number, context, end, spared))
+            if not march.slabs:
                 break
             apart = math.inf if best is None else max(CAREFUL * _apart(best, march), ROUNDED)
+            if best is not None and _gave_up(march, best):
+                if interrupt.asked and estimate == math.inf:  # better less of it, with an estimate
+                    best, estimate = march, apart
+                break
             levels.append(_level(march, apart, time.perf_counter() - began))
+            _tell(context, number, levels[-1])
             if apart > GAIN * estimate and apart < math.inf:
                 # what a finer march could not gain is in the last two alike
                 estimate = max(apart, estimate)
                 break
             best, estimate = march, apart
-            if estimate <= goal or allowed <= LEAST or context.interrupt.asked:
+            if estimate <= goal or allowed <= LEAST or interrupt.asked:
                 break
             allowed = max(LEAST, _next_allowed(levels, estimate, goal))
+        if best is not None and estimate == math.inf and interrupt.asked:
+            estimate = _roughly(best)
     if best is None:
         return None
     seconds = time.perf_counter() - start
     compiling = min(evolution.compiling, seconds)
     timing = Timing(compiling, seconds - compiling, sum(level.newton for level in levels))
     found = _solution(problem, best, levels, estimate, timing)
-    words = _advice(problem, best, levels, estimate, tolerance, context.interrupt.asked)
+    words = _advice(problem, best, levels, estimate, tolerance)
+    if (end := best.slabs[-1].end) < problem.box[TIME][1] and not best.trouble:
+        words = (*words, _of_stop(interrupt, (problem.box[TIME][1] - first) / (end - first), end))
     return found.with_outcome(advice=words)
+
+
+def _roughly(march: March) -> float:
+    """How far a march may be off that was stopped, by one that is coarser; infinite where that
+    takes too long."""
+    how, end = march.precision, march.slabs[-1].end
+    space = march.evolution.axis is not None
+    rough = March(march.evolution, _precision(space, ROUGH * how.tolerance, 1, 10**4))
+    began = time.perf_counter()
+    rough.run(lambda t: t >= end or time.perf_counter() - began > ROUGH_SECONDS)
+    whole = bool(rough.slabs) and rough.slabs[-1].end >= end
+    return max(CAREFUL * _apart(rough, march), ROUNDED) if whole else math.inf
+
+
+def _tell(context: Context, number: int, level: SlabLevel) -> None:
+    elements = f", up to {level.elements} elements" if level.elements > 1 else ""
+    error = f", estimated error {level.estimate:.0e}" if level.estimate < math.inf else ""
+    context.tell(f"march {number + 1}: {level.slabs} slabs of time{elements}{error}")
+
+
+def _of_stop(interrupt: Interrupt, parts: float, end: float) -> str:
+    """How far a march came that was stopped, and what it needs for the rest."""
+    said = f"solved up to t = {end:.6g}, where it was stopped"
+    if interrupt.seconds == math.inf:
+        return said
+    return (
+        f"{said}: for all of it give it more, seconds={math.ceil(1.5 * interrupt.seconds * parts)}"
+    )
 
 
 def _next_allowed(levels: Sequence[SlabLevel], estimate: float, goal: float) -> float:
@@ -151,8 +196,10 @@ def _precision(space: bool, allowed: float, number: int, most: int) -> Precision
 
 
 def _watching(
-    problem: Problem, march: March, number: int, context: Context
+    problem: Problem, march: March, number: int, context: Context, end: float, spare: float
 ) -> Callable[[float], bool]:
+    """Whether a march is to stop at a time: at its end, or where no more than the spare seconds are
+    left."""
     first, last = problem.box[TIME]
     began = said = time.perf_counter()
 
@@ -162,9 +209,10 @@ def _watching(
         if now - said > 0.5:
             said, done = now, len(march.slabs)
             share = (number + (t - first) / (last - first)) / MARCHES
-            losses = {"total": march.precision.tolerance}
-            context.report(Progress(int(1000 * share), 1000, losses, None, done / (now - began)))
-        return context.interrupt.asked
+            losses, rate = {"total": march.precision.tolerance}, done / (now - began)
+            place = f"march {number + 1}, {done:,} slabs of time, t = {t:.4g} of {last:.4g}"
+            context.report(Progress(int(1000 * share), 1000, losses, None, rate, place))
+        return context.interrupt.asked or t >= end or context.interrupt.left < spare
 
     return stopped
 
@@ -249,21 +297,20 @@ def _advice(
     levels: Sequence[SlabLevel],
     estimate: float,
     tolerance: float,
-    interrupted: bool,
 ) -> tuple[str, ...]:
     words = [
         f"{each.words}: no solution has both, and close to there this one is in between"
         for each in disagreements(problem)
     ]
     end = march.slabs[-1].end
-    if end < problem.box[TIME][1] and not interrupted:
+    if end < problem.box[TIME][1] and march.trouble:
         why = {
             "stuck": "beyond, the slabs of time become too short: it may blow up there",
             "too many elements": "beyond, it becomes finer than elements can follow",
             "too many slabs": "beyond, there would be too many slabs of time",
         }[march.trouble]
         words.append(f"solved up to t = {end:.6g}; {why}")
-    if estimate > tolerance:
+    if tolerance < estimate < math.inf:
         words.append(
             f"the error is estimated to be {estimate:.0e}, not below the tolerance of"
             f" {tolerance:g}: that is by how much solutions with {levels[-1].slabs} and"

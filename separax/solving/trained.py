@@ -4,6 +4,8 @@ every solve."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +21,7 @@ from ..core import Diverged, InputError, on_cpu, options_for_few_runs, say, to_d
 from ..domain import Lattice
 from ..equations import Problem
 from ..recipe import Recipe
+from ..residuals import Loss
 from ..runs import Run, keep, kept_settings, leaves, settings, to_data, with_leaves
 from ..solution import (
     Ensemble,
@@ -35,7 +38,17 @@ from ..solution import (
     reference_on,
     squares,
 )
-from ..training import Hooks, Interrupt, Progress, Report, Session, Trainer, TrainState, display
+from ..training import (
+    Hooks,
+    Interrupt,
+    Progress,
+    Report,
+    Session,
+    Tell,
+    Trainer,
+    TrainState,
+    display,
+)
 
 SAVE_SECONDS = 30.0  # between two saves of the state
 STATE = "state."  # what the names of a state's arrays begin with
@@ -53,21 +66,26 @@ class Context:
         run: the folder that it is kept in; None: it is not kept.
         report: is told how far it is.
         interrupt: whether it is to stop.
+        tell: is told what deserves a line of its own.
     """
 
     run: Run | None
     report: Report
     interrupt: Interrupt
+    tell: Tell = lambda text: None
 
-    def part(self, before: int, steps: int, run: Run | None = None) -> Context:
+    def part(self, before: int, steps: int, run: Run | None = None, place: str = "") -> Context:
         """The context of a part of the solve.
 
         Arguments:
             before: steps that were made before this part.
             steps: of the whole solve.
             run: the folder that the part is kept in.
+            place: where the part is in a solve that does not know how many it will have, in words.
         """
-        return Context(run, lambda now: self.report(now.within(before, steps)), self.interrupt)
+        return dataclasses.replace(
+            self, run=run, report=lambda now: self.report(now.within(before, steps, place))
+        )
 
 
 @dataclass(frozen=True)
@@ -81,11 +99,16 @@ class Asked:
     resume: bool
     progress: bool | None
     hooks: Hooks
+    interrupt: Interrupt
 
     @property
     def seeds_at_once(self) -> int | None:
         """The number of seeds; None where there is one alone."""
         return len(self.seeds) if self.several else None
+
+    def trainer(self, loss: Loss) -> Trainer:
+        """The trainer of the first stage, with short launches where there is a budget."""
+        return Trainer(loss, self.seeds_at_once, hurried=self.interrupt.seconds < math.inf)
 
     def settings(self, recipe: Recipe, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings of a run: as they are told, and as a folder keeps them.
@@ -108,13 +131,13 @@ class Asked:
             if self.out is not None:
                 run = stack.enter_context(Run(self.out, kept, self.resume))
             self.hooks.start(told)
-            shown = stack.enter_context(display(self.problem.name, self.progress))
+            shown, tell = stack.enter_context(display(self.problem.name, self.progress))
 
             def report(now: Progress) -> None:
                 shown(now)
                 self.hooks.update(now)
 
-            yield Context(run, report, stack.enter_context(Interrupt()))
+            yield Context(run, report, stack.enter_context(self.interrupt), tell)
 
 
 # --- training -----------------------------------------------------------------------------------
@@ -319,16 +342,15 @@ class Training:
         solutions = [self._solution(i) for i in range(len(self.seeds))]
         return Ensemble(solutions) if self.several else solutions[0]
 
-    def finish(self, advise: Callable[[Solution], Solution] | None = None) -> Solution | Ensemble:
+    def finish(self, advise: Callable[[Any], Any] | None = None) -> Solution | Ensemble:
         """The solution, kept in the run's folder; raises `Diverged` with it where there was
         trouble.
 
         Arguments:
-            advise: adds advice to a solution that was found without trouble.
+            advise: adds advice to what was found without trouble.
         """
         out, trouble = self._found(), self.session.trouble
-        undisturbed = trouble is None and not self.context.interrupt.asked
-        if advise is not None and isinstance(out, Solution) and undisturbed:
+        if advise is not None and trouble is None:
             out = advise(out)
         if self.run is not None:
             out = keep_or_say(self.run, out, make_record(out) | {"trouble": trouble})

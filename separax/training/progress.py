@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TextIO
 
 Losses = Mapping[str, float]  # every term of the loss by name, and its "total"
+QUIET = 10.0  # seconds without a word, after which a line says how far a run is
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Progress:
         losses: every term of the loss by name, and its "total".
         error: the relative L2 error, where the problem has a reference.
         rate: steps per second.
+        place: where a run is that does not know how many steps it will make, in words.
     """
 
     step: int
@@ -29,45 +32,71 @@ class Progress:
     losses: Losses
     error: float | None
     rate: float
+    place: str = ""
 
-    def within(self, before: int, steps: int) -> Progress:
+    def within(self, before: int, steps: int, place: str = "") -> Progress:
         """The same in a longer run.
 
         Arguments:
             before: its steps that were made before this one began.
             steps: of it in all.
+            place: where this one is in it, in words.
         """
-        return Progress(before + self.step, steps, self.losses, self.error, self.rate)
+        if place:
+            place = f"{place}, step {self.step} of {self.steps}"
+        return dataclasses.replace(
+            self, step=before + self.step, steps=steps, place=place or self.place
+        )
 
     @property
     def left(self) -> str:
         """The time until the last step, in words."""
         return clock((self.steps - self.step) / self.rate) if self.rate else "?"
 
+    @property
+    def words(self) -> str:
+        """How far the run is, for a line."""
+        figures = f"loss {number(self.losses['total'])}  error {number(self.error)}"
+        if self.place:
+            return self.place if self.error is None else f"{self.place}  error {number(self.error)}"
+        return (
+            f"step {self.step:,} of {self.steps:,}  {figures}  {self.rate:,.0f} steps/s "
+            f" {self.left} left"
+        )
+
 
 Report = Callable[[Progress], None]
+Tell = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def display(title: str, wanted: bool | None) -> Iterator[Report]:
+def display(title: str, wanted: bool | None) -> Iterator[tuple[Report, Tell]]:
     """Shows a run while it goes on, on standard error.
 
     Arguments:
         title: the name of what is solved.
-        wanted: True: a bar on a terminal, lines elsewhere; None: a bar on a terminal; False:
-            nothing.
+        wanted: True or None: a bar on a terminal, lines elsewhere, where True has one at every
+            tenth of the run, too; False: nothing.
 
     Returns:
-        A context manager, which yields the function to be told of progress.
+        A context manager, which yields the functions to be told of progress, and of what deserves a
+        line of its own.
     """
-    terminal = sys.stderr.isatty()
-    if wanted is False or (wanted is None and not terminal):
-        yield lambda now: None
-    elif terminal:
-        with _bar(title) as tell:
-            yield tell
+
+    def tell(text: str) -> None:
+        print(f"{title}: {text}", file=sys.stderr, flush=True)
+
+    if wanted is False:
+        yield (lambda now: None), (lambda text: None)
+    elif sys.stderr.isatty():
+        with _bar(title) as report:
+            yield report, tell
     else:
-        yield _lines(title, sys.stderr)
+        lines = _Lines(tell, tenths=wanted is True)
+        try:
+            yield lines.report, lines.tell
+        finally:
+            lines.over.set()
 
 
 def clock(seconds: float) -> str:
@@ -82,24 +111,45 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2e}"
 
 
-def _lines(title: str, stream: TextIO) -> Report:
-    """One line at the start, at every tenth of the run and at its end: for pipes, files and CI."""
-    print(f"{title}: compiling", file=stream, flush=True)
-    due = 0.1
+class _Lines:
+    """Lines for pipes, files, notebooks and CI: what a run tells; and how far it is, where it told
+    nothing for a while.
 
-    def tell(now: Progress) -> None:
-        nonlocal due
-        if now.step < due * now.steps:
-            return
-        due = now.step / now.steps + 0.1
-        print(
-            f"{title}: step {now.step:,} of {now.steps:,}  loss {number(now.losses['total'])}"
-            f"  error {number(now.error)}  {now.rate:,.0f} steps/s  {now.left} left",
-            file=stream,
-            flush=True,
-        )
+    Arguments:
+        print: prints a line.
+        tenths: whether there is one at the start, at every tenth of the run and at its end.
 
-    return tell
+    Attributes:
+        over: is set when there is nothing more to tell.
+    """
+
+    def __init__(self, print: Tell, tenths: bool):
+        self.over = threading.Event()
+        self._print, self._tenths, self._done = print, tenths, 0
+        self._began = self._said = time.perf_counter()
+        self._now: Progress | None = None
+        if tenths:
+            self.tell("compiling")
+        threading.Thread(target=self._keep_talking, name="separax progress", daemon=True).start()
+
+    def tell(self, text: str) -> None:
+        """Prints a line."""
+        self._said = time.perf_counter()
+        self._print(text)
+
+    def report(self, now: Progress) -> None:
+        """Remembers how far a run is, and prints it at every tenth."""
+        self._now = now
+        if self._tenths and 10 * now.step // now.steps > self._done:
+            self._done = 10 * now.step // now.steps
+            self.tell(now.words)
+
+    def _keep_talking(self) -> None:
+        # a compiler or a long step tells nothing itself
+        while not self.over.wait(max(0.1, self._said + QUIET - time.perf_counter())):
+            if time.perf_counter() - self._said >= QUIET:
+                far = "compiling" if self._now is None else self._now.words
+                self.tell(f"after {clock(time.perf_counter() - self._began)}  {far}")
 
 
 @contextlib.contextmanager

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
 from ..core import check_fits, default_device, on_cpu, threads_for, tuning
 from ..residuals import block_sizes
+from .interrupt import Interrupt
 from .trainer import Trainer, TrainState
 
 LAUNCH_SECONDS = 0.5  # between two screen updates, and the longest wait for Ctrl-C
@@ -73,33 +71,6 @@ def is_for_the_processor(trainer: Trainer) -> bool:
     return numbers <= tuning.CPU_SOLVE
 
 
-class Interrupt:
-    """Turns the first Ctrl-C (or SIGTERM) into a flag; the second one is Python's own.
-
-    Attributes:
-        asked: whether the run is to stop.
-    """
-
-    def __init__(self):
-        self.asked = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def _handle(self, number: int, frame: Any) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-
-    def __exit__(self, *_: Any) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-
-
 class Session:
     """One run from its first launch to its last.
 
@@ -147,11 +118,13 @@ class Session:
     def _launches(self, observe: Observer) -> None:
         """Launch after launch until the stage's last step, an interrupt or trouble."""
         stage, length = self.trainer.stage, self.trainer.block
-        step, blocks, rate = self.step, 1, 0.0
+        step, blocks, rate, last_block = self.step, 1, 0.0, 0.0
         while step < stage.end and not self.interrupt.asked and self.trouble is None:
             blocks = min(blocks, self.trainer.most_blocks, (stage.end - step) // length)
-            launch, seconds = self.trainer.launch(self.state)
+            launch, seconds = self.trainer.launch(self.state, lambda: self.interrupt.asked)
             self.compiling += seconds
+            if launch is None or not self.interrupt.allows(blocks * last_block):
+                return
             # the memory of a run is that of its largest launch
             self.bytes = max((b for b in (self.bytes, launch.bytes) if b is not None), default=None)
             started = time.perf_counter()
@@ -167,7 +140,8 @@ class Session:
             last = np.median(record[..., -1, :].reshape(-1, record.shape[-1]), axis=0)  # over seeds
             losses = {name: float(v) for name, v in zip((*self.loss.names, "total"), last)}
             observe(self, losses, rate)
-            blocks = max(1, min(2 * blocks, round(blocks * LAUNCH_SECONDS / took)))
+            last_block = took / blocks
+            blocks = max(1, min(2 * blocks, round(LAUNCH_SECONDS / last_block)))
 
     def _once(self, change: Callable[[TrainState], TrainState]) -> None:
         """Changes the state by what runs once in a stage: nearly all of its time is compiling."""

@@ -20,6 +20,7 @@ made on: it may go astray, the solution does not.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -37,7 +38,14 @@ from jax.flatten_util import ravel_pytree
 from jax.interpreters import partial_eval
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ..core import Options, options_for_few_runs, options_for_training, with_types_of
+from ..core import (
+    NotAwaited,
+    Options,
+    compiled_unless,
+    options_for_few_runs,
+    options_for_training,
+    with_types_of,
+)
 from ..domain import Uniform
 from ..equations import ExtraInputs
 from ..residuals import Loss, Model, Objective
@@ -84,15 +92,18 @@ class Trainer:
         loss: with its problem and its recipe.
         seeds: how many are trained at once; None: one, without an axis for it.
         stage: the number of the stage.
+        hurried: whether to make as few steps as can be between two chances to stop.
     """
 
-    def __init__(self, loss: Loss, seeds: int | None = None, stage: int = 0):
+    def __init__(self, loss: Loss, seeds: int | None = None, stage: int = 0, hurried: bool = False):
+        self.hurried = hurried
         self.loss, self.seeds, self.stage = loss, seeds, loss.recipe.stages[stage]
         self.optimiser = self.stage.optimiser
         steps, self.every = self.stage.steps, self.stage.every
         # Blocks must divide the stage, so that every launch is made of whole ones. Checks must
         # divide blocks, draws, and what the history holds: some optimisers know terms there alone.
-        self.block = math.gcd(steps, self.optimiser.block)
+        most = self.optimiser.check_every if hurried else self.optimiser.block
+        self.block = math.gcd(steps, most)
         longest = self.optimiser.check_every if steps >= LONG else 1
         self.check_every = math.gcd(longest, self.block, self.every or longest)
         self.most_blocks = max(1, HISTORY // self.block)
@@ -115,7 +126,7 @@ class Trainer:
             stage: the number of the stage.
         """
         if stage not in self._stages:
-            self._stages[stage] = other = type(self)(self.loss, self.seeds, stage)
+            self._stages[stage] = other = type(self)(self.loss, self.seeds, stage, self.hurried)
             other._stages = self._stages
         return self._stages[stage]
 
@@ -383,31 +394,37 @@ class Trainer:
         beside = points * jnp.dtype(self.loss.recipe.dtype).itemsize
         return 2 * (self.seeds or 1) * (_product_bytes(used) + beside)
 
-    def launch(self, state: TrainState) -> tuple[Compiled, float]:
+    def launch(
+        self, state: TrainState, stopped: Callable[[], bool] = lambda: False
+    ) -> tuple[Compiled | None, float]:
         """The launch, compiled when it is first asked for: a finished stage needs none, and all
         windows of a march share one.
 
         Arguments:
             state: one like those that it will be given.
+            stopped: whether to wait for the compiler no longer.
 
         Returns:
-            the launch, and the seconds that compiling it took now.
+            the launch, None where it was not waited for; and the seconds that this took.
         """
         if self._launched is not None:
             return self._launched, 0.0
-        self._launched = self.compile(state)
-        return self._launched, self._launched.seconds
+        started = time.perf_counter()
+        with contextlib.suppress(NotAwaited):
+            self._launched = self.compile(state, stopped)
+        return self._launched, time.perf_counter() - started
 
-    def compile(self, state: TrainState) -> Compiled:
+    def compile(self, state: TrainState, stopped: Callable[[], bool] = lambda: False) -> Compiled:
         """Compiles the launch.
 
         Arguments:
             state: one like those that it will be given.
+            stopped: whether to wait for the compiler no longer, which raises `NotAwaited`.
         """
         started = time.perf_counter()
         launch = self._launch if self.seeds is None else jax.vmap(self._launch, in_axes=(0, None))
         lowered = jax.jit(launch, donate_argnums=0).lower(state, jnp.zeros((), jnp.int32))
-        program = lowered.compile(self._options())
+        program = compiled_unless(stopped, lowered, self._options())
         return Compiled(program, time.perf_counter() - started, program_bytes(program))
 
     def _options(self) -> Options:

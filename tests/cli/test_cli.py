@@ -153,18 +153,15 @@ def test_several_seeds_report_each(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["helmoltz"], ["problem", "helmoltz", "Did you mean 'helmholtz'"]),
-        (["helmholtz", "--recipe", "papr"], ["recipe", "papr", "Did you mean 'paper'"]),
-        (["helmholtz", "--network", "spin"], ["network", "spin", "Did you mean 'spinn'"]),
-        (
-            ["helmholtz", "--precision", "float23"],
-            ["precision", "float23", "Did you mean 'float32'"],
-        ),
-        (["helmholtz", "--points", "0"], ["points", "0", "at least 1"]),
-        (["helmholtz", "--steps", "-5"], ["steps", "-5", "at least 1"]),
-        (["helmholtz", "--seeds", "0"], ["seeds", "at least 1"]),
-        (["helmholtz", "--resume"], ["--resume", "--out"]),
-        (["flow-mixing", "--points", "4000"], ["points", "4000", "fewer points"]),
+        (["helmoltz"], "problem | helmoltz | Did you mean 'helmholtz'"),
+        (["helmholtz", "--recipe", "papr"], "recipe | papr | Did you mean 'paper'"),
+        (["helmholtz", "--network", "spin"], "network | spin | Did you mean 'spinn'"),
+        (["helmholtz", "--precision", "float23"], "precision | float23 | Did you mean 'float32'"),
+        (["helmholtz", "--points", "0"], "points | 0 | at least 1"),
+        (["helmholtz", "--steps", "-5"], "steps | -5 | at least 1"),
+        (["helmholtz", "--seeds", "0"], "seeds | at least 1"),
+        (["helmholtz", "--resume"], "--resume | --out"),
+        (["flow-mixing", "--points", "4000"], "points | 4000 | fewer points"),
     ],
 )
 def test_bad_input_is_named_and_nothing_is_written(tmp_path, monkeypatch, capsys, arguments, words):
@@ -174,7 +171,7 @@ def test_bad_input_is_named_and_nothing_is_written(tmp_path, monkeypatch, capsys
     out, err = capsys.readouterr()
     assert out == ""
     assert "Traceback" not in err
-    for word in words:
+    for word in words.split(" | "):
         assert word in " ".join(err.split())
     assert list(tmp_path.iterdir()) == []
 

@@ -297,8 +297,8 @@ def test_what_cannot_be_loaded_again_is_refused_before_anything_compiles(tmp_pat
     found = decay(lambda step: 1e-3)
     with pytest.raises(sx.InputError, match=r"optimiser\.schedule: a lambda"):
         found.save(tmp_path / "saved")
-    monkeypatch.setattr("separax.solving.entry.Trainer", None)
-    monkeypatch.setattr("separax.solving.marching.Trainer", None)
+    monkeypatch.setattr("separax.solving.trained.Trainer", None)
+    monkeypatch.setattr("separax.solving.trained.Trainer", None)
     for options in ({}, {"windows": 2}):
         with pytest.raises(sx.InputError, match=r"optimiser\.schedule: a lambda"):
             decay(lambda step: 1e-3, tmp_path / "run", **options)

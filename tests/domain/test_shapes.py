@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from exact import exact_terms, growth, one, power, wave
 from scipy.special import ellipe
+from untrained import untrained
 
 import separax as sx
 from separax.domain import shapes
 from separax.domain.shapes import Shape
-from separax.residuals.loss import Loss
 
 SQUARE = sx.Box(x=(-1, 1), y=(-1, 1))
 CUBE = sx.Box(x=(-1, 1), y=(-1, 1), z=(-1, 1))
@@ -204,17 +204,6 @@ def drawn(shape, count=1024, key=0, number=0, dtype=jnp.float64):
     return {a: np.asarray(c) for a, c in places.arrays().items()}, dict(
         zip(places.axes, map(np.asarray, places.normals))
     )
-
-
-@pytest.mark.parametrize("key", [0, 5, None])
-def test_drawn_points_are_spread_evenly_over_a_circle(key):
-    c, n = drawn(made("disc", "signed"), key=key)
-    angle = np.arctan2(c["y"], c["x"])
-    np.testing.assert_allclose([n["x"], n["y"]], [np.cos(angle), np.sin(angle)], atol=1e-12)
-    for k in range(1, 9):
-        assert abs(np.mean(np.exp(1j * k * angle))) < 4e-3  # 3e-2 for independent points
-    counts, _ = np.histogram(angle, 32, (-np.pi, np.pi))
-    assert np.abs(counts - 32).max() <= 4
 
 
 @pytest.mark.parametrize("key", [0, None])
@@ -481,23 +470,7 @@ def parabola(x, y):
 @pytest.fixture(scope="module")
 def solution():
     problem = sx.Problem(SQUARE, poisson, [sx.Dirichlet(0)], inside=disc, reference=parabola)
-    how = sx.Recipe(
-        sx.SPINN(rank=6, width=24, depth=2, body="mlp"),
-        points=24,
-        steps=2500,
-        optimiser=sx.Adam(1e-2, "cosine"),
-    )
-    return sx.solve(problem, how)
-
-
-def test_a_short_run_solves_poisson_on_the_disc(solution):
-    assert solution.relative_l2() < 2e-2
-
-
-def test_the_error_followed_during_training_is_of_the_inside(solution):
-    assert solution.history.errors[-1] == pytest.approx(
-        solution.relative_l2(), rel=0.05
-    )  # on a coarser lattice
+    return untrained(problem, sx.Recipe(TINY, points=8))
 
 
 @pytest.mark.whole
@@ -547,10 +520,7 @@ def test_errors_norms_and_integrals_count_the_inside_alone(solution):
         rtol=1e-3,
         atol=1e-6,
     )
-    # ∫ u = π/8 and √∫u² = √(π/48) of the exact solution; through a mask the disc is a staircase,
-    # where u is next to nothing
-    assert solution.integral(points=48) == pytest.approx(np.pi / 8, rel=2e-2)
-    assert solution.norm(points=48) == pytest.approx(math.sqrt(np.pi / 48), rel=2e-2)
+    # through a mask the disc is a staircase
     assert solution.of(lambda u: 0 * u + 1).integral(points=48) == pytest.approx(np.pi, rel=2e-2)
 
 
@@ -609,37 +579,6 @@ def test_a_condition_on_a_part_of_a_face_counts_there_alone():
             assert terms["below"] == pytest.approx(np.mean((below**2 - 3 * below) ** 2), rel=1e-12)
 
 
-def test_a_wall_that_is_held_in_part_and_free_in_part():
-    """u = x + y² - x² on a square whose lower wall is held for x < 0 and has its slope given for
-    the rest."""
-    exact = lambda x, y: x + y**2 - x**2  # noqa: E731
-    problem = sx.Problem(
-        SQUARE,
-        lambda u: u.xx + u.yy,
-        [
-            sx.Dirichlet(exact, on=["x", "y+"]),
-            sx.Dirichlet(exact, on="y-", where=lambda x: x < 0),
-            sx.Neumann(2, on="y-", where=lambda x: x >= 0),
-        ],
-        reference=exact,
-    )
-    assert solved(problem, 5, 12).relative_l2() < 1e-10
-
-
-@pytest.mark.whole
-def test_a_half_disc_with_a_mirror():
-    """-Δu = 1 with u = 0 on the arc and no slope across the cut, which is a part of the boundary,
-    too."""
-    problem = sx.Problem(
-        sx.Box(x=(0, 1), y=(-1, 1)),
-        lambda u: -u.xx - u.yy - 1,
-        [sx.Dirichlet(0, where=lambda x: x > 0), sx.Neumann(0, on="x-")],
-        inside=disc,
-        reference=lambda x, y: (1 - x**2 - y**2) / 4,
-    )
-    assert solved(problem, 5, 16).relative_l2() < 1e-10
-
-
 def test_a_ring_with_a_slope_on_one_of_its_circles():
     """u = x² - y²: its values on the outer circle, its slope towards the middle on the inner
     one."""
@@ -675,13 +614,6 @@ def test_windows_of_time_on_a_shape_have_boundaries_of_their_own():
     assert max(window.relative_l2() for window in found.windows) < 1e-5
 
 
-def test_the_boundary_of_a_shape_over_time_has_points_for_both():
-    how = recipe(TINY, points={"t": 7, "x": 10, "y": 9})
-    problem = sx.Problem(TIMED, lambda u: u.t - u.xx, [sx.Initial(0), sx.Dirichlet(0)], inside=disc)
-    places = Loss(problem, how).draw(jax.random.key(0), jnp.array(0))
-    assert places[2].shape == (7 * 8 * 10,)
-
-
 @pytest.mark.usefixtures("coarse")
 @NETWORKS
 def test_what_is_infinite_outside_leaves_the_gradient_finite(network):
@@ -704,120 +636,58 @@ def problem(*conditions, inside=disc, box=SQUARE, **options):
     return sx.Problem(box, poisson, conditions, inside=inside, **options)
 
 
-@pytest.mark.parametrize(
-    ("build", "words"),
-    [
-        (lambda: problem(inside=3), ["inside must be a function", "got 3", "inside=lambda x, y:"]),
-        (lambda: problem(inside="disc"), ["inside must be a function", "'disc'"]),
-        (lambda: problem(inside=lambda x, w: x + w), ["inside", "'w'", "coordinates: x, y"]),
-        (lambda: problem(inside=lambda: 1.0), ["inside depends on no coordinate", "x, y"]),
-        (
-            lambda: problem(inside=lambda t, x: x - t, box=TIMED),
-            ["inside depends on t", "function of space"],
-        ),
-        (
-            lambda: problem(inside=lambda x, y: 0 * x.astype(int)),
-            ["inside must return true or false, or a signed distance", "int"],
-        ),
-        (
-            lambda: problem(inside=lambda x, y: jnp.stack([x, y])),
-            ["inside has shape (2, 2)", "one value per point"],
-        ),
-        (lambda: problem(inside=lambda x, y: None), ["inside must return", "None"]),
-        (
-            lambda: problem(inside=lambda x, y: np.sin(x)),
-            ["inside", "jnp.sin(x) instead of np.sin(x)"],
-        ),
-        (lambda: problem(inside=lambda x, y: x > 0 and y > 0), ["inside", "Python's if"]),
-        (
-            lambda: problem(inside=lambda x, y: 4 - x**2 - y**2),
-            ["inside is positive", "negative inside", "check its sign"],
-        ),
-        (
-            lambda: problem(inside=lambda x, y: x > 2),
-            ["inside is false", "true inside", "Box(x=(-1, 1)"],
-        ),
-        (
-            lambda: problem(inside=lambda x, y: x**2 + y**2 - 4),
-            ["inside holds everywhere", "leave it out", "bounding box"],
-        ),
-        (lambda: problem(inside=lambda x, y: x < 2), ["inside holds everywhere"]),
-        (
-            lambda: problem(sx.Dirichlet(0, on="boundary"), inside=None),
-            ["dirichlet", "on='boundary'", "name faces", "inside=lambda"],
-        ),
-        (
-            lambda: problem(sx.Dirichlet(0, on=["x", "boundary"]), inside=None),
-            ["dirichlet", "on='boundary'"],
-        ),
-        (lambda: problem(sx.Dirichlet(0, on="bounds")), ["dirichlet: on", "'bounds'"]),
-        (lambda: problem(sx.Dirichlet(0, on=5)), ["dirichlet: on", "got 5", "'x-'"]),
-        (
-            lambda: problem(sx.Dirichlet(0, hard=True)),
-            ["dirichlet", "hard=True", "write hard=False"],
-        ),
-        (
-            lambda: problem(sx.Dirichlet(0, on="boundary", hard=True)),
-            ["dirichlet", "hard=True", "write hard=False"],
-        ),
-        (
-            lambda: problem(sx.Dirichlet(np.zeros(5))),
-            ["dirichlet: value is an array", "function of coordinates", "Data(points"],
-        ),
-        (lambda: problem(sx.Dirichlet(math.nan)), ["dirichlet: value", "finite", "nan"]),
-        (lambda: problem(sx.Dirichlet(None)), ["dirichlet: value", "None"]),
-        (lambda: problem(sx.Dirichlet(lambda q: q)), ["dirichlet: value", "'q'"]),
-        (
-            lambda: problem(sx.Dirichlet(lambda x: jnp.stack([x, x]))),
-            ["dirichlet: value", "one value per point"],
-        ),
-        (lambda: problem(sx.Neumann(0, of=lambda u: u.value)), ["neumann: of must return a field"]),
-        (
-            lambda: problem(sx.Data([[0.9, 0.9], [0, 0], [0.8, -0.7]], [0, 0, 0])),
-            ["data: points", "2 of 3", "outside the shape"],
-        ),
-        (
-            lambda: problem(sx.Periodic()),
-            ["periodic", "shape depends on every axis", "leave it out"],
-        ),
-        (
-            lambda: problem(sx.Periodic("x")),
-            ["periodic", "on='x'", "shape depends on x", "leave it out"],
-        ),
-        (
-            lambda: problem(sx.Periodic("y", hard=False)),
-            ["periodic", "on='y'", "shape depends on y"],
-        ),
-        (
-            lambda: problem(sx.Dirichlet(0, where=3)),
-            ["dirichlet: where must be a function of coordinates", "got 3"],
-        ),
-        (
-            lambda: problem(sx.Dirichlet(0, where=lambda x: x)),
-            ["dirichlet: where must be true or false", "float"],
-        ),
-        (
-            lambda: problem(sx.Dirichlet(0, where=lambda x: x > 2)),
-            ["dirichlet: where is true nowhere on the boundary"],
-        ),
-        (
-            lambda: problem(sx.Neumann(0, on="x-", where=lambda y: y > 2)),
-            ["neumann: where is true nowhere on x-"],
-        ),
-        (lambda: problem(sx.Dirichlet(0, where=lambda q: q > 0)), ["dirichlet: where", "'q'"]),
-        (
-            lambda: problem(
-                sx.Dirichlet(0, on="x-", hard=True, where=lambda y: y > 0), inside=None
-            ),
-            ["where", "built in"],
-        ),
-        (lambda: problem(sx.Periodic("boundary")), ["periodic", "no opposite side", "on='y'"]),
-    ],
-)
+two = jnp.stack
+REFUSED = [
+    (lambda: problem(inside=3), "inside must be a function | got 3 | inside=lambda x, y:"),
+    (lambda: problem(inside=lambda x, w: x + w), "inside | 'w' | coordinates: x, y"),
+    (lambda: problem(inside=lambda: 1.0), "inside depends on no coordinate | x, y"),
+    (lambda: problem(inside=lambda t, x: x - t, box=TIMED), "depends on t | function of space"),
+    (lambda: problem(inside=lambda x: 0 * x.astype(int)), "true or false, or a signed distance"),
+    (lambda: problem(inside=lambda x, y: two([x, y])), "has shape (2, 2) | one value per point"),
+    (lambda: problem(inside=lambda x, y: None), "inside must return | None"),
+    (lambda: problem(inside=lambda x: np.sin(x)), "inside | jnp.sin(x) instead of np.sin(x)"),
+    (lambda: problem(inside=lambda x, y: x > 0 and y > 0), "inside | Python's if"),
+    (lambda: problem(inside=lambda x: 4 - x**2), "is positive | negative inside | check its sign"),
+    (lambda: problem(inside=lambda x: x > 2), "inside is false | true inside | Box(x=(-1, 1)"),
+    (lambda: problem(inside=lambda x: x**2 - 4), "holds everywhere | leave it out | bounding box"),
+    (lambda: problem(inside=lambda x: x < 2), "inside holds everywhere"),
+    (
+        lambda: problem(sx.Dirichlet(0, on=["x", "boundary"]), inside=None),
+        "dirichlet | on='boundary' | name faces | inside=lambda",
+    ),
+    (lambda: problem(sx.Dirichlet(0, on="bounds")), "dirichlet: on | 'bounds'"),
+    (lambda: problem(sx.Dirichlet(0, on=5)), "dirichlet: on | got 5 | 'x-'"),
+    (lambda: problem(sx.Dirichlet(0, hard=True)), "dirichlet | hard=True | write hard=False"),
+    (lambda: problem(sx.Dirichlet(np.zeros(5))), "value is an array | coordinates | Data(points"),
+    (lambda: problem(sx.Dirichlet(math.nan)), "dirichlet: value | finite | nan"),
+    (lambda: problem(sx.Dirichlet(None)), "dirichlet: value | None"),
+    (lambda: problem(sx.Dirichlet(lambda q: q)), "dirichlet: value | 'q'"),
+    (lambda: problem(sx.Dirichlet(lambda x: two([x, x]))), "dirichlet: value | value per point"),
+    (lambda: problem(sx.Neumann(0, of=lambda u: u.value)), "neumann: of must return a field"),
+    (lambda: problem(sx.Data([[0.9, 0.9], [0, 0]], [0, 0])), "points | 1 of 2 | outside the shape"),
+    (lambda: problem(sx.Periodic()), "periodic | shape depends on every axis | leave it out"),
+    (lambda: problem(sx.Periodic("y", hard=False)), "periodic | on='y' | shape depends on y"),
+    (lambda: problem(sx.Periodic("boundary")), "periodic | no opposite side | on='y'"),
+    (lambda: problem(sx.Dirichlet(0, where=3)), "where must be a function of coordinates | got 3"),
+    (lambda: problem(sx.Dirichlet(0, where=lambda x: x)), "where must be true or false | float"),
+    (lambda: problem(sx.Dirichlet(0, where=lambda x: x > 2)), "is true nowhere on the boundary"),
+    (
+        lambda: problem(sx.Neumann(0, on="x-", where=lambda y: y > 2)),
+        "neumann: where is true nowhere on x-",
+    ),
+    (lambda: problem(sx.Dirichlet(0, where=lambda q: q > 0)), "dirichlet: where | 'q'"),
+    (
+        lambda: problem(sx.Dirichlet(0, on="x-", hard=True, where=lambda y: y > 0), inside=None),
+        "where | built in",
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "words"), REFUSED)
 def test_bad_input_is_named(build, words):
     with pytest.raises(sx.InputError) as error:
         build()
-    for word in words:
+    for word in words.split(" | "):
         assert word in str(error.value)
 
 

@@ -126,14 +126,6 @@ def test_an_expression_of_the_fields_on_a_face(network):
     assert ours.terms[0].derivatives == theirs.terms[0].derivatives == {(0, (0, 0)), (0, (0, 1))}
 
 
-def test_its_weight_and_name_are_those_of_its_term():
-    problem = sx.Problem(BOX, heat, [Radiation(2.0), Radiation(1.0), sx.Initial(0.0)])
-    assert problem.names == ("residual", "radiation", "radiation 2", "initial")
-    loss_weights = sx.Recipe(network=NETWORKS[0], points=6).weights
-    assert not loss_weights
-    assert [term.weight for term in problem.terms] == [3.0, 3.0, 1.0]
-
-
 def test_problems_with_other_conditions_have_another_fingerprint():
     def of(*conditions):
         return sx.Problem(BOX, heat, conditions).fingerprint()
@@ -167,22 +159,6 @@ def test_a_residual_of_the_wrong_shape_is_refused_before_anything_is_computed():
 
     with pytest.raises(sx.InputError, match=r"wrong: residual returned an array of shape \(\)"):
         sx.Problem(BOX, heat, [Wrong()])
-
-
-def test_a_term_of_no_field_is_refused():
-    class Nothing(sx.AbstractCondition):
-        def terms(self, problem):
-            return [
-                sx.Term(
-                    name="nothing",
-                    axis="x",
-                    sides="+",
-                    residual=lambda at: 0.0 * at.coordinates["t"],
-                )
-            ]
-
-    with pytest.raises(sx.InputError, match="nothing: residual"):
-        sx.Problem(BOX, heat, [Nothing()])
 
 
 def test_a_problem_does_not_change():

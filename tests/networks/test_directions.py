@@ -282,17 +282,6 @@ def test_an_operator_is_carried_as_one_row(monkeypatch):
     assert len([rays for rays, _ in seen if rays]) == 1
 
 
-def test_a_term_that_counts_for_nothing_is_none():
-    network = built(body="mlp")
-    place = Points(BOX.axes, random_points())
-    flat = {**WAVE, (0, along(0, 2)): 0.0}
-    (source,) = network.sources([place], [set(flat)], asked=[flat])
-    close(
-        source.values(flat),
-        sum(c * nested(network, place.coordinates, o)[:, 0] for (_, o), c in flat.items()),
-    )
-
-
 def test_what_was_not_said_is_given_all_the_same(monkeypatch):
     """A residual may take another way through its own text at points than it took on nothing."""
     network = built(body="mlp")

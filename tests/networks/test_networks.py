@@ -184,19 +184,6 @@ def test_axes_may_have_different_numbers_of_points():
         close(factor, factors_of(network, tuple(alone), 2)[i], 1e-13)
 
 
-def test_fill_points_have_no_gradient():
-    network = spinn(box=Box(x=(0, 1), y=(0, 1)))
-    x, y = jnp.linspace(0, 1, 9), jnp.array([0.3, 0.9])
-
-    def second(y):
-        return jnp.sum(network.factors((x, y), 0)[1])
-
-    close(
-        jax.jit(jax.grad(second))(y),
-        jax.jit(jax.grad(lambda y: jnp.sum(network.factors((y, y), 0)[1])))(y),
-    )
-
-
 @pytest.mark.parametrize("axes", [1, 2, 7])
 def test_boxes_of_one_to_seven_axes(axes):
     box = Box(**{name: (0, 1 + i) for i, name in enumerate("txyzabc"[:axes])})
@@ -297,7 +284,7 @@ def test_walls_vanish_exactly(make):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 @pytest.mark.parametrize(
     "bounds",
-    [(-1, 1), (0, 0.3), (0, 10), (0.1, 0.7), (0.05, 1.1), (3, 3.7), (0, 2 * math.pi), (-1e3, 1.0)],
+    [(0, 0.3), (0.05, 1.1), (0, 2 * math.pi), (-1e3, 1.0)],
 )
 def test_envelopes_are_zero_on_their_walls_whatever_the_bounds(dtype, bounds):
     axis = Axis(float(bounds[0]), float(bounds[1]), Coordinate(), ("-+", "-", "+"))
@@ -305,15 +292,6 @@ def test_envelopes_are_zero_on_their_walls_whatever_the_bounds(dtype, bounds):
     np.testing.assert_array_equal(ends[0, :2], 0.0)
     np.testing.assert_array_equal(ends[1, ::2], 0.0)
     np.testing.assert_allclose([ends[0, 2], ends[1, 1]], 1.0, rtol=4 * jnp.finfo(dtype).eps)
-
-
-def test_walls_have_size_one_between():
-    """The envelopes: 1 - s², (1 + s) / 2 and (1 - s) / 2 of the scaled coordinate s."""
-    axis = Axis(0.0, 4.0, Coordinate(), ("-+", "-", "+", ""))
-    close(
-        axis.envelope(jnp.array([0.0, 1.0, 2.0, 4.0]), 0)[0],
-        np.array([[0, 0, 1, 1], [0.75, 0.25, 0.75, 1], [1, 0.5, 0.5, 1], [0, 1, 0, 1]]),
-    )
 
 
 # --- PINN -----------------------------------------------------------------------------------------------------------
@@ -358,25 +336,6 @@ def test_the_derivatives_of_a_pinn_pure_and_mixed_are_nested_gradients(options):
         close(found[orders], expected)
 
 
-def test_a_pinn_gives_just_what_is_asked_for():
-    """Also where the value, or every pure derivative, is not asked for."""
-    network = pinn(width=4, body="mlp")
-    points = random_coordinates((4, 4, 4))
-    requests = [
-        [(0, 0, 0)],
-        [(1, 0, 1)],
-        [(0, 2, 0), (0, 0, 1), (1, 0, 1)],
-        [(0, 0, 0), (0, 2, 0), (0, 0, 1), (1, 0, 1)],
-    ]
-    *some, everything = jax.jit(lambda p: [network.derivatives(p, needed) for needed in requests])(
-        points
-    )
-    for found, needed in zip(some, requests):
-        assert set(found) == set(needed)
-        for orders in needed:
-            close(found[orders], everything[orders])
-
-
 @pytest.mark.parametrize("body", BODIES)
 def test_a_pinn_is_one_network_of_all_coordinates(body):
     network = pinn(body=body)
@@ -401,17 +360,6 @@ def test_a_lattice_and_its_points_one_by_one_have_the_same_values(make):
     assert lattice.shape == (4, 3, 5)
     assert scattered.shape == (60,)
     close(jnp.ravel(lattice), scattered)
-
-
-def test_a_spinn_at_points_is_the_pointwise_product_of_its_factors():
-    network = spinn()
-    points = random_coordinates((6, 6, 6))
-    (values,) = values_at(network, Points(BOX.axes, points), [{(0, (0, 0, 0)): 1.0}])
-    factors = [
-        forward(own_body(network, i), scaled(x, BOX[a])[:, None])
-        for i, (a, x) in enumerate(zip(BOX.axes, points))
-    ]
-    close(values, jnp.sum(math.prod(factors), axis=1))
 
 
 def test_several_places_at_once_are_the_places_one_by_one():
@@ -488,27 +436,6 @@ def test_passes_of_a_spinn_are_linear_in_the_points_of_an_axis_and_those_of_a_pi
     assert many == few * (2 if make is spinn else 8)
 
 
-def test_the_matrix_products_of_a_body_have_as_many_rows_as_coordinates():
-    """Read off the jaxpr: orders × N rows per axis, whatever the number of axes."""
-    network = spinn()
-
-    def rows(n):
-        closed = jax.make_jaxpr(lambda c: network.factors(c, 2))((jnp.zeros(n),) * 3)
-        inner = [
-            e.params["call_jaxpr"].jaxpr for e in closed.jaxpr.eqns if "call_jaxpr" in e.params
-        ]
-        products = [
-            e
-            for each in (closed.jaxpr, *inner)
-            for e in each.eqns
-            if e.primitive.name == "dot_general"
-        ]
-        return {math.prod(e.invars[0].aval.shape[:-1]) for e in products}
-
-    assert rows(10) == {3 * 3 * 10}
-    assert rows(20) == {3 * 3 * 20}
-
-
 # --- how networks begin ---------------------------------------------------------------------------------------------
 
 
@@ -537,17 +464,6 @@ def test_a_spinn_begins_with_glorot_normal_weights_and_zero_biases(body):
             )
 
 
-def test_a_pinn_begins_with_glorot_normal_weights_and_zero_biases():
-    network = PINN(width=128, depth=3, body="mlp").build(KEY, BOX, 2)
-    *hidden, out = layers(network.body)
-    expected = [2 / (3 + 128)] + [2 / 256] * (len(hidden) - 1) + [2 / 130]
-    for layer, variance in zip((*hidden, out), expected):
-        np.testing.assert_array_equal(layer.bias, 0.0)
-        assert np.asarray(layer.weight).var() == pytest.approx(
-            variance, rel=5 * math.sqrt(2 / layer.weight.size)
-        )
-
-
 def test_the_numbers_of_layers_and_their_widths():
     """`depth` hidden layers, then a linear one; the two gates of a modified body are made along with the first."""
 
@@ -570,18 +486,6 @@ def test_the_numbers_of_layers_and_their_widths():
         (3, 5, 8),
     ]
     assert shapes(PINN(width=5, depth=1, body="mlp")) == [(3, 5), (5, 2)]
-
-
-def test_the_key_decides_the_weights_and_those_of_the_axes_differ():
-    first, again, other = (
-        np.asarray(
-            layers(SPINN(width=6, depth=1, body="mlp").build(jax.random.key(k), BOX).body)[0].weight
-        )
-        for k in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert not np.any(first == other)
-    assert not np.any(first[0] == first[1])
 
 
 def test_steepness_is_that_of_the_first_layers_features():
@@ -614,61 +518,28 @@ def test_networks_are_built_and_run_in_the_asked_precision(make, dtype):
 # --- settings and what is refused -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [SPINN, PINN])
-@pytest.mark.parametrize(
-    ("option", "value", "words"),
-    [
-        ("width", 0, ["width", "at least 1", "got 0"]),
-        ("width", -3, ["width", "got -3"]),
-        ("width", 2.5, ["width", "whole number", "2.5"]),
-        ("width", "64", ["width", "'64'"]),
-        ("width", None, ["width", "None"]),
-        ("width", True, ["width", "True"]),
-        ("depth", 0, ["depth", "got 0"]),
-        ("depth", math.nan, ["depth", "nan"]),
-        ("frequencies", 0, ["frequencies", "got 0"]),
-        ("body", "modifed", ["body", "'modifed'", "modified, mlp", "Did you mean 'modified'?"]),
-        ("body", None, ["body", "None", "modified, mlp"]),
-        ("activation", "relu", ["activation", "'relu'", "tanh, sin"]),
-        ("activation", "tan", ["activation", "'tan'", "Did you mean 'tanh'?"]),
-        ("steepness", 0, ["steepness", "positive", "0"]),
-        ("steepness", "steep", ["steepness", "number", "'steep'"]),
-    ],
-)
-def test_bad_settings_are_refused_with_the_argument_and_what_came(kind, option, value, words):
-    with pytest.raises(InputError) as raised:
-        kind(**{option: value})
-    for word in (kind.__name__, *words):
-        assert word in str(raised.value)
-
-
-@pytest.mark.parametrize("rank", [0, -1, 1.5, "many", None])
-def test_bad_ranks_are_refused(rank):
-    with pytest.raises(InputError, match="SPINN: rank must be a whole number of at least 1"):
-        SPINN(rank=rank)
-
-
-@pytest.mark.parametrize("option", ["rank", "width", "depth", "frequencies"])
-def test_whole_numbers_written_as_floats_become_whole(option):
-    """8.0 passes as a whole number, and is used as a shape afterwards."""
-    assert type(getattr(SPINN(**{option: 8.0}), option)) is int
-
-
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_by_name(name):
     assert network_name(NETWORKS[name](width=8)) == name
 
 
-def test_settings_are_frozen_and_equal_by_value():
-    network = SPINN(rank=8)
-    assert network == SPINN(rank=8)
-    assert network != SPINN(rank=9)
-    with pytest.raises(AttributeError):
-        network.rank = 9
-
-
-def test_something_else_than_a_network_is_refused():
-    with pytest.raises(
-        InputError, match=r"network must be a SPINN or a PINN, got 'spinn'.*sx.SPINN\("
-    ):
-        network_name("spinn")
+@pytest.mark.parametrize("kind", [SPINN, PINN])
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("width", 0, "width | at least 1 | got 0"),
+        ("width", 2.5, "width | whole number | 2.5"),
+        ("depth", math.nan, "depth | nan"),
+        ("frequencies", 0, "frequencies | got 0"),
+        ("body", "modifed", "body | 'modifed' | modified, mlp | Did you mean 'modified'?"),
+        ("body", None, "body | None | modified, mlp"),
+        ("activation", "tan", "activation | 'tan' | tanh, sin | Did you mean 'tanh'?"),
+        ("steepness", 0, "steepness | positive | 0"),
+        ("steepness", "steep", "steepness | number | 'steep'"),
+    ],
+)
+def test_bad_settings_are_refused_with_the_argument_and_what_came(kind, option, value, words):
+    with pytest.raises(InputError) as raised:
+        kind(**{option: value})
+    for word in (kind.__name__, *words.split(" | ")):
+        assert word in str(raised.value)

@@ -1,7 +1,5 @@
 """Bodies, activations, encodings and formats of a user's own."""
 
-import dataclasses
-import functools
 import math
 import re
 import sys
@@ -14,9 +12,8 @@ import pytest
 
 import separax as sx
 from separax.networks import Chebyshev, Coordinate, Fourier
-from separax.networks.layers import Elementwise, as_activation
+from separax.networks.layers import as_activation
 from separax.networks.taylor import JET_FROM, DirectionalTaylor, derivatives, series_of
-from separax.recipe import Recipe
 from separax.residuals import Loss, Model
 from separax.residuals.linearise import residuals
 from separax.residuals.objective import weight_equations
@@ -39,11 +36,16 @@ def close(found, expected, relative=1e-10):
 
 def nested(function, order, *at):
     """Derivatives 0 … order along the first argument, by differentiating again and again."""
-    found = []
-    for _ in range(order + 1):
-        found.append(function(*at))
-        function = jax.jacfwd(function)
-    return jnp.stack(found)
+
+    @jax.jit
+    def every(*at):
+        found, differentiated = [], function
+        for _ in range(order + 1):
+            found.append(differentiated(*at))
+            differentiated = jax.jacfwd(differentiated)
+        return jnp.stack(found)
+
+    return every(*at)
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -174,39 +176,38 @@ def test_the_taylor_rule_of_any_function_is_that_of_nested_differentiation(funct
     close(derivatives(found), nested(along, ORDER, 0.0))
 
 
-def test_a_series_without_some_coefficients_is_that_with_zeros():
-    outer = Elementwise(jax.nn.gelu).expand(jnp.array([0.3, -1.2]), 4)
-    inner = [None, jnp.array([0.5, 2.0]), None, jnp.array([1.0, -1.0])]
-    full = [jnp.zeros(2) if c is None else c for c in inner]
-    for one, other in zip(outer.further(inner), outer.further(full), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_functions_that_we_have_rules_for_are_ours():
     assert sx.SPINN(activation=jnp.tanh) == sx.SPINN()
     assert sx.PINN(activation=jnp.sin) == sx.PINN(activation="sin")
     assert repr(sx.SPINN(activation=jnp.sin)) == "SPINN(activation='sin')"
 
 
-@pytest.mark.parametrize("body", ["mlp", "modified"])
+@pytest.mark.parametrize("body", ["modified"])
 def test_networks_with_an_activation_of_ones_own_have_its_nested_derivatives(body):
     options = {"width": 4, "depth": 2, "body": body, "activation": jax.nn.silu}
     x = jnp.linspace(-0.8, 0.9, 3)
     network = built(sx.SPINN(rank=2, **options))
-    found = network.factors((x, x), ORDER)
+    found = jax.jit(lambda x: network.factors((x, x), ORDER))(x)
     for i in range(2):
         factor = lambda h, i=i: network.factors((x + h, x + h), 0)[i][:, 0]  # noqa: E731
         close(jnp.moveaxis(found[i], 1, 0), nested(factor, ORDER, 0.0))
     pointwise = built(sx.PINN(**options))
-    needed = {(0, 0), (2, 0), (0, 3), (1, 2)}
-    made = pointwise.derivatives((x, x), needed)
+    needed = [(0, 0), (2, 0), (0, 3), (1, 2)]
     value = lambda t, x: pointwise.rows((t[None], x[None]), {})[0, 0]  # noqa: E731
-    for orders in needed:
-        function = value
-        for axis, order in enumerate(orders):
-            for _ in range(order):
+
+    @jax.jit
+    def expected(x):
+        found = []
+        for t_order, x_order in needed:
+            function = value
+            for axis in (0,) * t_order + (1,) * x_order:
                 function = jax.jacfwd(function, axis)
-        close(made[orders], jax.vmap(function)(x, x))
+            found.append(jax.vmap(function)(x, x))
+        return found
+
+    made = jax.jit(lambda x: pointwise.derivatives((x, x), set(needed)))(x)
+    for orders, true in zip(needed, expected(x)):
+        close(made[orders], true)
 
 
 # --- bodies --------------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ def test_the_factors_of_a_spinn_are_modules_of_one_coordinate_each(make):
 @pytest.mark.parametrize("make", [small_mlp, Plain, Squared], ids=lambda make: make.__name__)
 def test_the_derivatives_of_a_pinn_are_those_of_its_module(make):
     """Also those that are carried as a sum."""
-    network, problem = built(sx.PINN(body=make)), None
+    network = built(sx.PINN(body=make))
     points = (jnp.linspace(0.1, 1.9, 4), jnp.linspace(-0.7, 0.9, 4))
 
     def value(t, x):
@@ -261,7 +262,6 @@ def test_the_derivatives_of_a_pinn_are_those_of_its_module(make):
     second = lambda i, j: jax.vmap(jax.jacfwd(jax.jacfwd(value, i), j))(*points)  # noqa: E731
     close(source.values(wave), second(0, 0) - 4 * second(1, 1))
     close(source.values({(0, (1, 1)): 1.0}), second(0, 1))
-    assert problem is None
 
 
 @pytest.mark.parametrize("kind", [sx.SPINN, sx.PINN])
@@ -398,14 +398,6 @@ def test_a_format_of_ones_own_is_the_sum_that_it_says():
     close(source.values({needs[2]: 1.0}), second)
 
 
-def test_blocks_are_sums_of_the_columns_of_a_plain_sum():
-    network = built(sx.SPINN(rank=2, width=4, depth=1, merge=Blocks))
-    plain = built(sx.SPINN(rank=4, width=4, depth=1))
-    x = jnp.linspace(-0.5, 0.5, 3)
-    for ours, four in zip(network.factors((x, x), 2), plain.factors((x, x), 2)):
-        close(ours, four[..., :2] + four[..., 2:])
-
-
 # --- kept runs -----------------------------------------------------------------------------------
 
 MODULE = """
@@ -463,16 +455,6 @@ def test_a_lambda_cannot_be_kept_and_that_is_said_first(network, tmp_path, monke
     monkeypatch.setattr("separax.training.trainer.Trainer.compile", None)
     with pytest.raises(sx.InputError, match=r"network.*a lambda has no name"):
         sx.solve(heat(), sx.Recipe(network, 4, 10), out=tmp_path / "run", progress=False)
-
-
-def test_what_a_network_is_told_in_words():
-    network = sx.SPINN(
-        rank=4, body=functools.partial(small_mlp, activation=jnp.tanh), merge=Weighted
-    )
-    assert repr(network) == "SPINN(body='small_mlp', rank=4, merge='Weighted')"
-    assert network.settings["activation"] == "tanh"
-    assert dataclasses.replace(network, rank=5) != network
-    assert dataclasses.replace(network, rank=4) == network
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -640,21 +622,3 @@ def test_what_needs_output_layers_says_so(options, words):
         if "body" in options:
             with pytest.raises(sx.InputError, match="linear output layer"):
                 use()
-
-
-def test_a_pointwise_network_says_that_it_is_not_separable():
-    network = built(sx.PINN(width=4))
-    assert not network.is_separable
-    with pytest.raises(sx.InputError, match="pointwise, not separable"):
-        _ = network.separable
-
-
-def test_every_class_is_abstract_or_final():
-    """None of our parts is a subclass of one that can be made."""
-    import separax.networks as room
-
-    classes = [c for c in vars(room).values() if isinstance(c, type) and issubclass(c, eqx.Module)]
-    for one in classes:
-        above = [c for c in one.__mro__[1:] if c.__module__.startswith("separax")]
-        assert all(c.__name__.startswith("Abstract") for c in above), one
-    assert Recipe is sx.Recipe

@@ -95,8 +95,6 @@ def test_numpys_files(solution, tmp_path):
         np.testing.assert_array_equal(found["x"], X)
         for name in "uv":
             close(found[name], solution, name, **ON)
-    one = np.load(solution.export(tmp_path / "out.npy", field="v", **ON), allow_pickle=False)
-    close(one, solution, "v", **ON)
 
 
 def grid_of(path):
@@ -188,48 +186,35 @@ def test_the_command(run, solution, tmp_path):
     [
         (
             ["--to", "o.xlsx"],
-            [
-                "o.xlsx",
-                ".nc (NetCDF)",
-                ".vtr",
-                ".pvd",
-                ".csv",
-                ".npy",
-                ".npz",
-                ".png",
-                ".svg",
-                ".gif",
-                ".mp4",
-            ],
+            "o.xlsx | .nc (NetCDF) | .vtr | .pvd | .csv | .npz | .png | .svg | .gif",
         ),
-        (["--to", "o"], ["ending"]),
-        (["--to", "o.nc", "--field", "w"], ["field", "'w'", "u, v"]),
-        (["--to", "o.nc", "--axis", "z=0,1,5"], ["axis", "'z'"]),
-        (["--to", "o.nc", "--axis", "x=0,1,2,3"], ["--axis", "x=0,1,256"]),
-        (["--to", "o.nc", "--axis", "x"], ["--axis", "y=0,1,256"]),
-        (["--to", "o.nc", "--axis", "x=0,9,5"], ["x runs over (-1, 1)"]),
-        (["--to", "o.nc", "--points", "0"], ["points", "at least 1"]),
-        (["--to", "o.nc", "--units", "q=m"], ["units", "'q'"]),
-        (["--to", "o.nc", "--seed", "4"], ["seed", "4"]),
-        (["--to", "o.npy"], ["one array", "u, v"]),
-        (["--to", "o.pvd", "--axis", "t=0.5"], ["several instants"]),
-        (["--to", "nowhere/o.nc"], ["no folder nowhere"]),
-        (["--to", "o.nc", "--at", "nothing.csv"], ["cannot read nothing.csv"]),
-        (["--to", "o.csv", "--at", "bad.csv"], ["bad.csv", "t, x, y"]),
-        (["--to", "o.csv", "--at", "t=0.5"], ["--at", "--axis t=0.5"]),
-        (["--to", "o.png", "--at", "bad.csv"], ["--at", "'bad.csv'", "--at t=0.5"]),
-        (["--to", "o.png", "--at", "t=now"], ["--at", "'t=now'", "--at t=0.5"]),
-        (["--to", "o.png", "--at", "z=1"], ["no axis 'z'"]),
-        (["--to", "o.png", "--at", "t=3"], ["t runs over (0, 1)"]),
-        (["--to", "o.png", "--axis", "t=0.5,1"], ["--axis", "--at t=0.5"]),
-        (["--to", "o.png", "--show", "x,y,t"], ["--show", "one or two axes"]),
-        (["--to", "o.png", "--units", "x=m"], ["units", "o.nc"]),
-        (["--to", "o.png", "--field", "w"], ["'w'", "u, v"]),
-        (["--to", "o.png", "--points", "0"], ["points", "at least 2"]),
-        (["--to", "o.png", "--frames", "3"], ["--frames", "o.gif"]),
-        (["--to", "o.nc", "--show", "x"], ["--show", "o.png"]),
-        (["--to", "o.gif", "--at", "t=0.5"], ["t moves and is held", "over="]),
-        (["--to", "nowhere/o.png"], ["no folder nowhere"]),
+        (["--to", "o"], "ending"),
+        (["--to", "o.nc", "--field", "w"], "field | 'w' | u, v"),
+        (["--to", "o.nc", "--axis", "z=0,1,5"], "axis | 'z'"),
+        (["--to", "o.nc", "--axis", "x=0,1,2,3"], "--axis | x=0,1,256"),
+        (["--to", "o.nc", "--axis", "x"], "--axis | y=0,1,256"),
+        (["--to", "o.nc", "--axis", "x=0,9,5"], "x runs over (-1, 1)"),
+        (["--to", "o.nc", "--points", "0"], "points | at least 1"),
+        (["--to", "o.nc", "--units", "q=m"], "units | 'q'"),
+        (["--to", "o.nc", "--seed", "4"], "seed | 4"),
+        (["--to", "o.pvd", "--axis", "t=0.5"], "several instants"),
+        (["--to", "nowhere/o.nc"], "no folder nowhere"),
+        (["--to", "o.nc", "--at", "nothing.csv"], "cannot read nothing.csv"),
+        (["--to", "o.csv", "--at", "bad.csv"], "bad.csv | t, x, y"),
+        (["--to", "o.csv", "--at", "t=0.5"], "--at | --axis t=0.5"),
+        (["--to", "o.png", "--at", "bad.csv"], "--at | 'bad.csv' | --at t=0.5"),
+        (["--to", "o.png", "--at", "t=now"], "--at | 't=now' | --at t=0.5"),
+        (["--to", "o.png", "--at", "z=1"], "no axis 'z'"),
+        (["--to", "o.png", "--at", "t=3"], "t runs over (0, 1)"),
+        (["--to", "o.png", "--axis", "t=0.5,1"], "--axis | --at t=0.5"),
+        (["--to", "o.png", "--show", "x,y,t"], "--show | one or two axes"),
+        (["--to", "o.png", "--units", "x=m"], "units | o.nc"),
+        (["--to", "o.png", "--field", "w"], "'w' | u, v"),
+        (["--to", "o.png", "--points", "0"], "points | at least 2"),
+        (["--to", "o.png", "--frames", "3"], "--frames | o.gif"),
+        (["--to", "o.nc", "--show", "x"], "--show | o.png"),
+        (["--to", "o.gif", "--at", "t=0.5"], "t moves and is held | over="),
+        (["--to", "nowhere/o.png"], "no folder nowhere"),
     ],
 )
 def test_bad_input_is_named(run, tmp_path, monkeypatch, options, words):
@@ -238,7 +223,7 @@ def test_bad_input_is_named(run, tmp_path, monkeypatch, options, words):
     done = CliRunner().invoke(app, ["export", str(run), *options])
     assert done.exit_code == 2, done.output
     said = " ".join(done.stderr.split())
-    for word in words:
+    for word in words.split(" | "):
         assert word in said
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
 
@@ -305,9 +290,9 @@ def test_a_picture_of_lines_and_words(run, tmp_path):
 @pytest.mark.parametrize(("options", "moves"), [([], "t"), (["--over", "y", "--at", "t=1"], "y")])
 def test_a_film_has_its_frames(run, tmp_path, monkeypatch, options, moves):
     seen = []
-    values = animation._values
+    values = animation.values_on
     monkeypatch.setattr(
-        "separax.output.animation._values", lambda *given: seen.append(given) or values(*given)
+        "separax.output.animation.values_on", lambda *given: seen.append(given) or values(*given)
     )
     path = picture(
         run,
@@ -324,18 +309,8 @@ def test_a_film_has_its_frames(run, tmp_path, monkeypatch, options, moves):
     )
     with Image.open(path) as film:
         assert (film.format, film.n_frames, film.info["duration"]) == ("GIF", 3, 200)
-    ((_, field, _, over, moments, shown),) = seen
-    assert (field, over, shown, len(moments)) == ("u", moves, ("x",), 3)
-
-
-def test_a_film_that_needs_ffmpeg_says_so(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("separax.output.animation._ffmpeg", lambda: None)
-    done = CliRunner().invoke(app, ["export", str(run), "--to", str(tmp_path / "o.mp4")])
-    assert done.exit_code == 2
-    said = " ".join(done.stderr.split())
-    assert "ffmpeg, which is not installed" in said
-    assert "write o.gif" in said
-    assert list(tmp_path.iterdir()) == []
+    ((_, field, at, order),) = seen
+    assert (field, order, len(at[moves])) == ("u", (moves, "x"), 3)
 
 
 def test_python_exports_pictures_too(solution, tmp_path, drawn):

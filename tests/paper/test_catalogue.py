@@ -136,19 +136,6 @@ def test_the_exact_solution_has_no_residual_and_meets_every_condition(name, reci
     assert min(terms_of(problem, derivatives, 1e-4, points).values()) > 1e-14
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_walls_are_where_the_exact_solution_is_zero(name):
-    """What `best` builds into the network, instead of asking for it, holds too."""
-    problem = CATALOGUE[name].problem("best")
-    random = np.random.default_rng(0)
-    for axis, (sides,) in zip(problem.box.axes, problem.walls):
-        for side in sides:
-            inside = {a: random.uniform(*problem.box[a], 50) for a in problem.box.axes}
-            held = inside | {axis: np.full(50, problem.box.ends(axis, side)[0])}
-            np.testing.assert_allclose(problem.reference(**held), 0, atol=2e-5)
-            assert np.abs(problem.reference(**inside)).max() > 0.1
-
-
 @pytest.mark.parametrize("name", ["klein-gordon", "klein-gordon-3d"])
 def test_the_papers_klein_gordon_lacks_the_initial_velocity(name):
     best, paper = (CATALOGUE[name].problem(recipe) for recipe in RECIPES)
@@ -158,6 +145,7 @@ def test_the_papers_klein_gordon_lacks_the_initial_velocity(name):
     assert {orders for _, orders in velocity.derivatives} == {(1, *[0] * (best.box.dimension - 1))}
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("double")
 def test_the_diffusion_reference_solves_its_equation():
     """u_t = α/2 Δ(u²) by differences of fourth order, away from the layer at the boundary."""
@@ -295,7 +283,7 @@ def test_paper_recipes_follow_the_paper(name, network):
         assert body.first.weight.shape[-1] == 3 * how.width
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", ["spinn-mod", "pinn"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_network_of_the_best_recipes_fits_its_problem(name, network):
     """All that is done before anything is computed: the loss of a drawn lattice has one value per
@@ -315,14 +303,15 @@ def test_every_network_of_the_best_recipes_fits_its_problem(name, network):
 # --- the command line -----------------------------------------------------------------------------
 
 
+QUICK = [("diffusion-5d", "best"), ("poisson-lshape", "paper")]
+EVERY = [(name, "best") for name in NAMES] + [(name, "paper") for name in [*NAMES, FLOWS[1]]]
+
+
 @pytest.mark.parametrize(
     ("name", "recipe"),
-    [("diffusion-5d", "best"), ("poisson-lshape", "paper")]
-    + [pytest.param(name, "paper", marks=pytest.mark.slow) for name in [*NAMES[:-1], FLOWS[1]]]
-    + [
-        pytest.param(name, "best", marks=pytest.mark.slow)
-        for name in NAMES
-        if name != "diffusion-5d"
+    [
+        pytest.param(*case, marks=pytest.mark.whole if case in QUICK else pytest.mark.slow)
+        for case in EVERY
     ],
 )
 def test_every_problem_is_solved_by_name(name, recipe, tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """The Navier-Stokes entries of the catalogue: their equations, their conditions, and a small
 chaotic case solved."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -121,17 +120,6 @@ def test_a_decaying_vortex_solves_both_forms(recipe):
     assert wrong["vorticity"] > 1e-8
 
 
-def test_a_mean_flow_is_carried_by_the_stream_function():
-    flow = Flow(np.full((16, 16), 0.5), np.full((16, 16), -0.25))
-    problem = make_problem("best", flow)
-    found = problem.quantities({"psi": _Still()}, {}, {})
-    assert (found["u"], found["v"], found["w"]) == (0.5, -0.25, 0.0)
-
-
-class _Still:
-    x = y = xx = yy = 0.0
-
-
 def test_the_papers_settings_in_two_dimensions():
     problem, recipe = find("navier-stokes").make("paper")
     weights = dict(zip(problem.names, Loss(problem, recipe).weights))
@@ -225,20 +213,3 @@ def test_bad_options_are_explained(options, words, tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["solve", *given, "--steps", "20", "--points", "8"])
     assert done.exit_code == 2
     assert words in " ".join(done.stderr.split())
-
-
-@pytest.mark.whole
-def test_a_marched_solution_has_the_derived_quantities(tmp_path):
-    problem, recipe = find("navier-stokes").make("best", "spinn-mod")
-    small = dataclasses.replace(recipe, points=8).with_steps(20)
-    found = sx.solve(problem, small, windows=2, progress=False)
-    assert found.is_marched
-    x = np.linspace(0, 6, 4)
-    values = found(t=np.array([0.2, 0.7]), x=x, y=x)
-    np.testing.assert_allclose(
-        values["u"],
-        found.of(lambda psi: psi.y)(t=np.array([0.2, 0.7]), x=x, y=x),
-        rtol=1e-5,
-        atol=1e-5,
-    )
-    assert set(found.jumps()) == {"psi", "u", "v", "w"}

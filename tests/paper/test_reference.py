@@ -1,11 +1,8 @@
 """References that are computed: their measured orders and errors, the facts they must obey, and the
 cache they are kept in."""
 
-import os
 import shutil
-import sys
 import warnings
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -69,13 +66,6 @@ def test_a_table_converges_with_the_order_of_its_stencil(stencil):
     assert order(sizes, errors) > stencil - 0.5
 
 
-def test_a_table_is_exact_for_polynomials_of_its_degree_on_nodes_of_any_spacing():
-    nodes = np.sort(np.random.default_rng(1).uniform(-1, 1, 15))
-    points = np.r_[nodes, np.linspace(nodes[0], nodes[-1], 40)]
-    values = Table((Axis(nodes, 5),), nodes**4 - nodes)(points)
-    np.testing.assert_allclose(values, points**4 - points, atol=1e-12)
-
-
 def test_a_lattice_and_scattered_points_get_the_same_values(made):
     function, _ = made
     place = lattice()
@@ -126,28 +116,6 @@ def test_the_same_values_come_out_inside_of_jit_and_vmap(made, double):
         np.testing.assert_allclose(jax.vmap(function)(*points), function(*points), **near)
         at_each_t = jax.vmap(function, (0, None, None))(points[0], 0.1, 0.2)
         np.testing.assert_allclose(at_each_t, function(points[0], 0.1, 0.2), **near)
-
-
-def test_the_precision_is_that_of_the_coordinates(made):
-    function, _ = made
-    place = lattice()
-    assert function(*place).dtype == np.float64
-    assert function(*(c.astype(np.float32) for c in place)).dtype == np.float32
-    assert function(0, 0, 0).dtype == np.float64
-    with jax.enable_x64(True):
-        kept = [jnp.asarray(c) for c in place]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert function(*kept).dtype == jnp.float64
-
-
-def test_outside_of_the_table_is_nan(made):
-    function, _ = made
-    assert np.isnan(function(np.array([0.5, 1.5]), 0.0, 0.0)).tolist() == [False, True]
-    assert np.isnan(function(np.array([0.5, 0.5]), np.array([-1.1, 0]), np.zeros(2))).tolist() == [
-        True,
-        False,
-    ]
 
 
 @pytest.mark.parametrize(
@@ -247,11 +215,6 @@ def pickles(path, other):
     np.savez(path, a=np.array([{}], dtype=object))
 
 
-def directory(path, other):
-    path.unlink()
-    path.mkdir()
-
-
 @pytest.mark.parametrize("damage", [truncate, flip, empty, swap, change, forget, pickles])
 def test_a_damaged_file_is_computed_again_with_a_word(here, damage):
     work = Work()
@@ -291,55 +254,6 @@ def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path, monkeypatch):
     work = Work()
     with pytest.warns(UserWarning, match="cannot be written.*SEPARAX_CACHE"):
         assert work.same(cache.cached("work", {}, work))
-
-
-def test_a_folder_in_the_file_s_place_stops_nobody(here):
-    work = Work()
-    cache.cached("work", {}, work)
-    (path,) = here.iterdir()
-    directory(path, None)
-    with pytest.warns(UserWarning, match="cache"):
-        assert work.same(cache.cached("work", {}, work))
-
-
-def test_no_home_stops_nobody(monkeypatch):
-    for name in ("SEPARAX_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
-    work = Work()
-    with pytest.warns(UserWarning, match="SEPARAX_CACHE"):
-        assert work.same(cache.cached("work", {}, work))
-
-
-@pytest.mark.parametrize(
-    ("platform", "variable", "below"),
-    [
-        ("linux", "XDG_CACHE_HOME", ".cache"),
-        ("darwin", None, "Library/Caches"),
-        ("win32", "LOCALAPPDATA", "AppData/Local"),
-    ],
-)
-def test_the_cache_lies_where_the_system_keeps_caches(
-    monkeypatch, tmp_path, platform, variable, below
-):
-    for name in ("SEPARAX_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert cache.cache_folder() == tmp_path / below / "separax"
-    if variable:
-        monkeypatch.setenv(variable, str(tmp_path / "own"))
-        assert cache.cache_folder() == tmp_path / "own" / "separax"
-    monkeypatch.setenv("SEPARAX_CACHE", str(tmp_path / "mine"))
-    assert cache.cache_folder() == tmp_path / "mine"
-
-
-def test_a_cache_that_is_turned_off_keeps_nothing(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SEPARAX_CACHE", "off")
-    work = Work()
-    assert work.same(cache.cached("work", {}, work))
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- time stepping --------------------------------------------------------------------------------
@@ -423,17 +337,6 @@ def test_the_error_in_time_follows_the_tolerance():
     assert (errors < 10 * tolerances).all()
 
 
-def test_the_table_of_instants_converges_with_the_order_of_its_stencil():
-    t = np.linspace(0.05, 1, 60)[:, None, None]
-    x = np.linspace(-0.8, 0.8, 20)
-    values = [
-        diffusion.interpolated(diffusion.solve(48, n, 1e-11))(t, x[:, None], x)
-        for n in (8, 16, 32, 128)
-    ]
-    errors = [np.abs(v - values[-1]).max() for v in values[:-1]]
-    assert order([8, 16, 32], errors) > diffusion.STENCIL - 2
-
-
 def test_diffusion_agrees_with_the_exact_solution_of_barenblatt():
     """u = (C - r²/(16 √s))₊ / √s with s = s₀ + α t/2: a kink that travels, never reaching the
     boundary."""
@@ -452,18 +355,6 @@ def test_diffusion_agrees_with_the_exact_solution_of_barenblatt():
     errors = [box_norm(u - values) / box_norm(values) for u in found]
     assert order(sizes, errors) > 1.3  # that of a kink between nodes
     assert errors[-1] < 5e-3
-
-
-def test_diffusion_starts_from_the_three_gaussians_of_the_paper():
-    centres = np.array([(0.2, 0.3), (-0.1, -0.5), (-0.5, 0.0)])
-    tails = [
-        0.4 * np.exp(-10.95) + 0.3 * np.exp(-11.6),
-        0.25 * np.exp(-7.3) + 0.3 * np.exp(-8.2),
-        0.25 * np.exp(-5.8) + 0.4 * np.exp(-6.15),
-    ]
-    np.testing.assert_allclose(
-        diffusion.initial(*centres.T), np.array([0.25, 0.4, 0.3]) + tails, rtol=1e-12
-    )
 
 
 def test_the_edge_where_the_conditions_of_diffusion_disagree():
@@ -578,19 +469,6 @@ def test_diffusion_loses_through_the_boundary_what_it_loses():
     assert lost == pytest.approx(diffusion.ALPHA / 2 * flux / near, rel=2e-2)
 
 
-@pytest.mark.usefixtures("truth")
-def test_diffusion_comes_from_the_cache_the_second_time(monkeypatch):
-    place = lattice()
-    first = Computed("diffusion", ("t", "x", "y"), diffusion._make)(*place)
-    monkeypatch.setattr(
-        "separax.paper.references.diffusion.solve", lambda **settings: pytest.fail("solved again")
-    )
-    again = Computed("diffusion", ("t", "x", "y"), diffusion._make)
-    np.testing.assert_array_equal(again(*place), first)
-    (path,) = (f for f in os.listdir(os.environ["SEPARAX_CACHE"]) if f.startswith("diffusion"))
-    assert path.endswith(".npz")
-
-
 @pytest.mark.parametrize("bad", [{"resolution": 2.5}, {"instants": 0}, {"tolerance": 0}])
 def test_diffusion_refuses_what_it_cannot_solve_with(bad):
     with pytest.raises(InputError, match=next(iter(bad))):
@@ -600,11 +478,6 @@ def test_diffusion_refuses_what_it_cannot_solve_with(bad):
 @pytest.mark.slow
 def test_the_stated_error_of_diffusion(truth):
     assert away(diffusion.solve(224, 64, 1e-9), truth) < diffusion.STATED_ERROR
-
-
-@pytest.mark.slow
-def test_diffusion_agrees_with_another_method_more_closely():
-    assert against_finite_differences([200, 400])[-1].max() < 1e-6
 
 
 # --- the L-shape ----------------------------------------------------------------------------------
@@ -640,17 +513,6 @@ def test_the_expansion_solves_the_equation_on_the_l_shape_only():
     square = 0.2946854  # the largest value on the square [-1, 1]², which holds Ω
     assert np.nanmax(values) < square
     assert np.isnan(u(1.1, -0.5))
-
-
-def test_the_expansion_on_a_lattice_on_points_and_inside_of_jit():
-    x, y = np.linspace(-1, 1, 12), np.linspace(-1, 0, 7)
-    values = lshape.reference(x[:, None], y)
-    points = np.stack(np.meshgrid(x, y, indexing="ij"), -1).reshape(-1, 2)
-    np.testing.assert_allclose(lshape.reference(*points.T).reshape(12, 7), values, atol=1e-14)
-    with jax.enable_x64(True):
-        np.testing.assert_array_equal(
-            jax.jit(lshape.reference)(jnp.asarray(x)[:, None], jnp.asarray(y)), values
-        )
 
 
 def finite_elements(intervals, grading, element):

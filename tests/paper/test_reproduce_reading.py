@@ -1,8 +1,6 @@
 """Records of rows, and what is made of them: statistics, tables, figures. All records here are made
 up."""
 
-import csv
-import hashlib
 import io
 import json
 import math
@@ -16,7 +14,6 @@ from rich.console import Console
 from separax.cli.console import drawn
 from separax.core.errors import InputError
 from separax.paper.reproduce import tables
-from separax.paper.reproduce.figures import error_against_rank, error_over_time, four_columns, save
 from separax.paper.reproduce.plan import published, seeds_of, steps_of
 from separax.paper.reproduce.records import collect, read_record, write_record
 from separax.paper.reproduce.rows import Summary, compare, interval, summarise
@@ -143,12 +140,6 @@ def test_interval_has_the_quantiles_of_student(count, quantile):
     assert half / spread == pytest.approx(quantile, abs=1e-3)
 
 
-def test_interval_covers_the_mean_as_often_as_it_says():
-    draws = np.random.default_rng(2).normal(5.0, 3.0, (4000, 7))
-    covered = np.mean([abs(f.mean - 5.0) <= f.half for f in map(interval, draws)])
-    assert covered == pytest.approx(0.70, abs=3 * math.sqrt(0.7 * 0.3 / 4000))
-
-
 def test_one_value_has_no_interval():
     assert interval([0.5]) == (0.5, None)
     assert interval([0.5, 0.5]) == (0.5, 0.0)
@@ -165,15 +156,6 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert found == seal(record)
     assert {k: v for k, v in found.items() if k != "sha256"} == record
     assert [p.name for p in path.parent.iterdir()] == [path.name]  # no draft is left
-
-
-def test_the_checksum_is_that_of_sorted_json():
-    record = made()
-    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
-    assert seal(record)["sha256"] == hashlib.sha256(text.encode()).hexdigest()
-    assert seal(dict(reversed(record.items()))) == seal(record) == seal(seal(record))
-    one, other = ({"settings": kept} for kept in ({10: 1, 2: 2}, {"2": 2, "10": 1}))
-    assert seal(record | one)["sha256"] == seal(record | other)["sha256"]
 
 
 RECORD = (
@@ -263,12 +245,6 @@ def test_fields_that_do_not_hold_are_refused_when_read_and_when_written(tmp_path
         read_record(path)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, np.float32(0.1), {1, 2}])
-def test_what_is_not_plain_is_not_written(tmp_path, bad):
-    with pytest.raises(InputError, match="record: "):
-        write_record(tmp_path, made(settings={"value": bad}))
-
-
 @pytest.mark.parametrize(
     "place", ["helmholtz/spinn-mod-64", "diffusion/spinn-64", "diffusion/spinn-mod-32"]
 )
@@ -297,12 +273,6 @@ def test_damaged_records_are_named_and_in_no_average(tmp_path):
         ("spinn-mod-64.json", "is cut short"),
     ]
     assert [row.points for row in compare("diffusion", records) if row.record] == [32]
-
-
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(InputError, match="is not a folder"):
-        collect(tmp_path / "nowhere")
-    assert collect(tmp_path) == ([], [])
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -379,21 +349,6 @@ def test_times_are_had_from_minutes_where_only_these_are_published():
     assert "≈ 7.2" in tables.markdown(tables.problem_table([row]))
 
 
-@pytest.mark.parametrize(
-    ("problem", "network", "points", "steps", "note"),
-    [
-        ("diffusion-5d", "spinn", 8, 3, "3 steps of 50,000"),
-        ("helmholtz", "spinn-mod+lbfgs", 64, 50_000, "50,000 steps of 51,000"),
-        ("helmholtz", "spinn-mod+lbfgs", 64, 51_000, ""),
-    ],
-)
-def test_fewer_steps_are_said(problem, network, points, steps, note):
-    record = made(problem, network, points, [0.01] * 7, steps=steps)
-    (row,) = [r for r in compare(problem, [record]) if r.record]
-    assert row.notes == note
-    assert summarise(problem, [row]).full == (not note)
-
-
 def test_markdown_has_every_cell():
     text = tables.markdown(tables.problem_table(compare("diffusion", mixed())))
     table, caption = text.split("\n\n")
@@ -437,23 +392,8 @@ def test_markdown_has_every_cell():
     assert caption == "Ours: a device."
 
 
-def test_csv_has_every_digit():
-    sheet = list(csv.DictReader(io.StringIO(tables.csv_text(compare("diffusion", mixed())))))
-    at = {(line["network"], line["points"]): line for line in sheet}
-    full = at["spinn-mod", "64"]
-    values = [0.004, 0.005, 0.006, 0.004, 0.005, 0.006, 0.005]
-    assert float(full["relative_l2"]) == pytest.approx(np.mean(values), rel=1e-14)
-    assert float(full["relative_l2_high"]) - float(full["relative_l2"]) == pytest.approx(
-        1.134157 * np.std(values, ddof=1) / 7**0.5, rel=1e-5
-    )
-    assert float(full["ratio"]) == pytest.approx(np.mean(values) / 0.0041, rel=1e-14)
-    assert float(full["times_faster"]) == 2.59 / 0.25
-    assert at["spinn", "16"]["relative_l2"] == ""
-    assert [at["pinn", "64"]["status"], at["spinn", "16"]["status"]] == ["skipped", "not run"]
-
-
-@pytest.mark.parametrize("width", [80, 120, 160])
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("width", [80, 160])
+@pytest.mark.parametrize("problem", PROBLEMS[-1:])
 def test_the_terminal_table_fits(problem, width):
     others = [r | {"problem": problem} for r in mixed()]
     taken = {(r["network"], r["points"]) for r in others}
@@ -519,149 +459,3 @@ def test_documents_that_cannot_be_filled_are_refused(tmp_path, text, words):
         page.write_text(text)
     with pytest.raises(InputError, match=words):
         filled(page, {"one": "1", "two": "2"})
-
-
-# --- figures --------------------------------------------------------------------------------------
-
-
-def line_of(panel, label):
-    """The line of a label: steps or points, and values."""
-    (line,) = [line for line in panel.get_lines() if line.get_label() == label]
-    return line.get_xydata()
-
-
-def size(path):
-    """Width and height from the head of a PNG."""
-    head = path.read_bytes()[:24]
-    assert head[:8] == b"\x89PNG\r\n\x1a\n"
-    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
-
-
-def test_four_columns_show_the_records_and_the_paper(tmp_path):
-    records = synthetic(seeds=7)
-    records.append(made(points=64, relative_l2=[9.0], rank=4))
-    figure = four_columns(records, PROBLEMS)
-    assert size(save(figure, tmp_path / "made" / "four.png")) == (2400, 2000)
-    panels = np.reshape(list(figure.axes), (4, 4))
-    assert all(panel.get_yscale() == "log" for panel in panels.ravel())
-    for problem, row in zip(PROBLEMS, panels):
-        ours = {
-            r["points"]: r
-            for r in records
-            if (r["problem"], r["network"]) == (problem, "spinn-mod") and len(r["seeds"]) == 7
-        }
-        x = sorted(ours)
-        np.testing.assert_allclose(
-            line_of(row[0], "spinn-mod"), [(n, np.mean(ours[n]["relative_l2"])) for n in x]
-        )
-        np.testing.assert_allclose(
-            line_of(row[1], "spinn-mod"), [(n, ours[n]["ms_per_step"]) for n in x]
-        )
-        np.testing.assert_allclose(
-            line_of(row[2], "spinn-mod"), [(n, ours[n]["memory_mb"]) for n in x]
-        )
-        theirs = {p.points: p for p in published(problem) if p.network == "spinn-mod"}
-        np.testing.assert_allclose(
-            line_of(row[0], "published spinn-mod"), [(n, theirs[n].relative_l2) for n in x]
-        )
-        np.testing.assert_allclose(
-            line_of(row[1], "published spinn-mod"), [(n, theirs[n].ms_per_step) for n in x]
-        )
-        np.testing.assert_allclose(
-            line_of(row[2], "published spinn-mod"), [(n, theirs[n].memory_mb) for n in x]
-        )
-        at = 16 if problem == "klein-gordon-3d" else 64
-        curve = ours[at]["curve"]
-        np.testing.assert_allclose(
-            line_of(row[3], "spinn-mod"),
-            np.stack([curve["steps"], np.mean(curve["relative_l2"], 1)], 1),
-        )
-        np.testing.assert_allclose(
-            line_of(row[3], "published spinn-mod"), [(50_000, theirs[at].relative_l2)]
-        )
-        assert len(row[0].collections) == 4  # a band for every network
-        low, high = (
-            f(row[0].collections[3].get_paths()[0].vertices[:, 1]) for f in (np.min, np.max)
-        )
-        bands = [interval(ours[n]["relative_l2"]) for n in x]
-        assert low == pytest.approx(min(b.mean - b.half for b in bands))
-        assert high == pytest.approx(max(b.mean + b.half for b in bands))
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == ["pinn", "pinn-mod", "spinn", "spinn-mod", "published", "70 % confidence"]
-    assert "54³" in [
-        text.get_text() for text in panels[0, 3].texts
-    ]  # the modified baseline's curve is of fewer points
-    looks = {(line.get_color(), line.get_marker()) for line in panels[0, 0].get_lines()}
-    assert figure.get_supxlabel() == ""  # all in full
-    assert len({colour for colour, _ in looks}) == len({mark for _, mark in looks}) == 4
-
-
-def test_four_columns_bear_what_is_missing(tmp_path):
-    records = [
-        without_errors("timed", points=64),
-        without_errors("skipped", points=128, note="too large"),
-        made(points=32, relative_l2=[0.01]),
-        made(points=16, relative_l2=[1e-9, 0.1], memory_mb=0.0),
-    ]
-    figure = four_columns(records, ["diffusion", "helmholtz", "my-own"])
-    first, second, third = np.reshape(list(figure.axes), (3, 4))
-    np.testing.assert_allclose(line_of(first[0], "spinn-mod")[:, 0], [16, 32])
-    np.testing.assert_allclose(line_of(first[1], "spinn-mod")[:, 0], [16, 32, 64])
-    np.testing.assert_allclose(
-        line_of(first[2], "spinn-mod")[:, 0], [32, 64]
-    )  # zero has no place on a log scale
-    assert not any(line.get_label() == "spinn-mod" for line in second[0].get_lines())
-    assert all("no records" in [t.get_text() for t in panel.texts] for panel in (second[3], *third))
-    assert min(size(save(figure, tmp_path / "some.png"))) > 1000
-    assert figure.get_supxlabel() == "all of our errors are of fewer seeds or steps than published"
-    with pytest.raises(InputError, match="problems must name"):
-        four_columns(records, [])
-
-
-def test_error_against_rank_shows_means_and_bands(tmp_path):
-    ranks = (4, 8, 16, 32)
-    records = [
-        made(relative_l2=[1 / r, 1.2 / r, 1.4 / r], rank=r, ms_per_step=0.1 + r / 100)
-        for r in reversed(ranks)
-    ]
-    figure = error_against_rank([*records, *(r | {"problem": "klein-gordon"} for r in records)])
-    label = "Diffusion, (2+1)-d, spinn-mod, 64³"
-    np.testing.assert_allclose(line_of(figure.axes[0], label), [(r, 1.2 / r) for r in ranks])
-    np.testing.assert_allclose(line_of(figure.axes[1], label), [(r, 0.1 + r / 100) for r in ranks])
-    assert len(figure.axes[0].collections) == 2
-    assert size(save(figure, tmp_path / "rank.png")) == (1800, 720)
-    with pytest.raises(InputError, match="1 of 1 have none"):
-        error_against_rank([made()])
-
-
-def test_error_over_time_is_drawn_and_tabled(tmp_path):
-    over = {
-        "t": [0.0, 0.25, 0.5, 0.75, 1.0],
-        "relative_l2": [[0.01 * i, 0.03 * i] for i in range(1, 6)],
-    }
-    records = [
-        made("navier-stokes", points=n, relative_l2=(0.03, 0.04), over_time=over) for n in (32, 64)
-    ]
-    figure = error_over_time(records)
-    np.testing.assert_allclose(
-        line_of(figure.axes[0], "spinn-mod, 2¹⁸"), [(0.25 * i, 0.02 * (i + 1)) for i in range(5)]
-    )
-    text = tables.markdown(tables.time_table(records))
-    assert "| spinn-mod | 2¹⁸ | 0.02 ± " in text
-    assert "relative L2 t = 0.75" in text
-    with pytest.raises(InputError, match="'over_time'"):
-        error_over_time([made()])
-
-
-def test_a_study_of_ranks_is_tabled_beside_the_papers_rank():
-    records = [
-        made("navier-stokes", points=64, relative_l2=(0.03,), rank=rank, ms_per_step=rank / 10)
-        for rank in (256, 128, 8)
-    ]
-    lines = tables.markdown(tables.rank_table(records)).splitlines()
-    cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines[2:5]]
-    assert [row[2:6] for row in cells] == [
-        ["8", "–", "0.03", "0.8"],
-        ["128", "0.0363", "0.03", "12.8"],
-        ["256", "–", "0.03", "25.6"],
-    ]

@@ -107,7 +107,7 @@ def test_conjugate_gradients_take_the_step_that_the_matrix_gives():
 
     def stepped(params):
         _, solved = by_conjugate_gradients(
-            lambda step: objective.residuals.left(params + step),
+            lambda step: objective.residuals.vector(params + step),
             params,
             state.optimiser.number,
             2_000,
@@ -132,19 +132,19 @@ class Equations:
         self.residuals = self
         self.matrix = jnp.asarray(np.eye(6) + 0.2 * rng.normal(size=(6, 6)))
 
-    def left(self, params):
+    def vector(self, params):
         def sides(p):
             return self.matrix @ p + 0.3 * jnp.sin(p) * p[::-1]
 
         return sides(params) - sides(self.solution)
 
     def __call__(self, params):
-        return jnp.sum(self.left(params) ** 2)
+        return jnp.sum(self.vector(params) ** 2)
 
     def normal(self, params):
-        jacobian = jax.jacfwd(self.left)(params)
+        jacobian = jax.jacfwd(self.vector)(params)
         return SimpleNamespace(
-            matrix=jacobian.T @ jacobian, gradient=jacobian.T @ self.left(params)
+            matrix=jacobian.T @ jacobian, gradient=jacobian.T @ self.vector(params)
         )
 
 

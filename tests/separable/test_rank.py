@@ -292,8 +292,12 @@ def test_flow_mixing():
 
 @pytest.fixture
 def ask(tmp_path):
-    """Asks `separax rank`, beside a file of functions."""
-    (tmp_path / "mine.py").write_text("def one(x, y):\n    return abs(x - y)\n")
+    """Asks `separax rank`, beside a file with a problem."""
+    (tmp_path / "mine.py").write_text(
+        "import separax as sx\n"
+        "box = sx.Box(x=(-1, 1), y=(-1, 1))\n"
+        "one = sx.Problem(box, lambda u: u.xx + u.yy, reference=lambda x, y: abs(x - y))\n"
+    )
     file = str(tmp_path / "mine.py:one")
 
     def run(*arguments):
@@ -303,31 +307,25 @@ def ask(tmp_path):
 
 
 def test_the_command_tells_what_its_lattice_cannot_see(ask):
-    done = ask(
-        "FILE", "--axis", "x=-1,1", "--axis", "y=-1,1", "--ranks", "4,16", "--points", "8", "--json"
-    )
+    done = ask("FILE", "--ranks", "4,16", "--points", "8", "--json")
     assert done.exit_code == 0, done.output
     assert (
         json.loads(done.stdout)["needed"] is None
     )  # sixteen products of eight points are exact, and say nothing about |x - y|
-    shown = ask("FILE", "--axis", "x=-1,1", "--axis", "y=-1,1", "--ranks", "1").stdout
+    shown = ask("FILE", "--ranks", "1").stdout
     assert ":one" in shown.replace("\n", "").replace(" ", "")  # and no picture of a 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["helmholtz", "--axis", "x=0,1"], "helmholtz has a box of its own"),
         (["helmholtz", "--field", "u"], "leave --field out"),
         (["navier-stokes-3d"], "write --field with one of wx, wy, wz"),
         (["navier-stokes-3d", "--field", "wq"], "field must be one of wx, wy, wz"),
         (["poisson-lshape"], "its domain is no box"),
-        (["FILE"], "a function needs a box"),
         (["FILE", "--field", "u"], "leave --field out"),
-        (["FILE", "--axis", "x=0,1", "--axis", "x=0,2"], "x stands there twice"),
-        (["FILE", "--axis", "x=0"], "not an axis with its ends"),
-        (["FILE", "--axis", "x=0,1", "--tolerance", "0"], "tolerance must be a positive number"),
-        (["FILE", "--axis", "x=0,1", "--out", "curve.pdf"], "write --out curve.png"),
+        (["FILE", "--tolerance", "0"], "tolerance must be a positive number"),
+        (["FILE", "--out", "curve.bmp"], "ends in one of .png, .svg, .pdf"),
     ],
 )
 def test_what_the_command_refuses(ask, arguments, words):

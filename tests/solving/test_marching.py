@@ -157,11 +157,11 @@ def test_all_windows_are_compiled_once(monkeypatch):
     compiled = []
 
     class Seen(Trainer):
-        def compile(self, state):
+        def compile(self, state, *stopped):
             compiled.append(self.stage.number)
-            return super().compile(state)
+            return super().compile(state, *stopped)
 
-    monkeypatch.setattr("separax.solving.marching.Trainer", Seen)
+    monkeypatch.setattr("separax.solving.trained.Trainer", Seen)
     stages = [sx.Adam(5e-3, steps=40), sx.LBFGS(20)]
     sx.solve(problem(), recipe(optimiser=stages, steps=60), windows=3, progress=False)
     assert compiled == [0, 1]

@@ -12,6 +12,7 @@ from numpy.polynomial import legendre
 import separax as sx
 from separax.solving import elements, evolution, slab_solution, slabs
 from separax.solving.trained import Context
+from separax.training import Interrupt
 
 PI = np.pi
 
@@ -23,10 +24,7 @@ def marched(problem: sx.Problem, precision: slabs.Precision) -> slabs.March:
         return slabs.March(found, precision).run()
 
 
-def solved(problem: sx.Problem, tolerance: float = 1e-4, interrupted: bool = False) -> sx.Solution:
-    class Interrupt:
-        asked = interrupted
-
+def solved(problem: sx.Problem, tolerance: float = 1e-4) -> sx.Solution:
     with jax.enable_x64(True):
         found = slab_solution.solve_in_slabs(
             problem, tolerance, Context(None, lambda now: None, Interrupt())
@@ -326,17 +324,20 @@ def test_what_is_interrupted_keeps_the_slabs_that_are_done():
     problem = burgers()
     asked = iter([False] * 3)
 
-    class Interrupt:
+    class Pressed(Interrupt):
         @property
         def asked(self) -> bool:
             return next(asked, True)
 
     with jax.enable_x64(True):
-        part = found.solve_in_slabs(problem, 1e-4, Context(None, lambda now: None, Interrupt()))
+        part = found.solve_in_slabs(problem, 1e-4, Context(None, lambda now: None, Pressed()))
     assert part is not None
     assert part.interrupted
     assert 0 < part.problem.box["t"][1] < 0.5
     assert np.isfinite(part(t=part.problem.box["t"][1], x=0.3))
+    assert part.estimate is not None
+    assert part.estimate < 1e-3  # of a coarser march, made for that alone
+    assert "where it was stopped" in part.advice[0]
 
 
 BOX = sx.Box(t=(0, 1), x=(0, 1))

@@ -334,13 +334,13 @@ def trainers(monkeypatch):
     made = []
 
     class Seen(Trainer):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
             self.launches = []
             made.append(self)
 
-        def compile(self, state):
-            compiled = super().compile(state)
+        def compile(self, state, *stopped):
+            compiled = super().compile(state, *stopped)
 
             class Counted(type(compiled)):
                 def __call__(this, state, rounds):
@@ -349,7 +349,7 @@ def trainers(monkeypatch):
 
             return Counted(**vars(compiled))
 
-    monkeypatch.setattr("separax.solving.entry.Trainer", Seen)
+    monkeypatch.setattr("separax.solving.trained.Trainer", Seen)
     return made
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import scipy.io
 
 from ...core import InputError, listed, nearest, shown
-from .flow import DIVERGENCE, LENGTH, Flow, coefficients, fit, numbers, values, wavenumbers
+from .flow import DIVERGENCE, LENGTH, Flow, coefficients, fit, numbers, wavenumbers
 
 SEAM = 3  # times as large as inside: how large second differences across the seam may be
 # relative to the largest value: how far apart numbers are that single precision means as equal
@@ -22,12 +21,11 @@ VORTICITY = ("w", "vorticity", "omega")  # names of it in files
 
 
 def load_flow(path: str | os.PathLike[str], project: bool = False) -> Flow:
-    """The flow in a file: `.npz`, `.mat` (version 7.3 needs h5py) or NetCDF, `.nc` (needs xarray).
+    """The flow in a file: `.npz`, `.mat` (before version 7.3) or NetCDF, `.nc` (needs xarray).
 
     The file holds u and v, or the vorticity alone as w, vorticity or omega: arrays (n, n) indexed
-    [x, y], or (instants, n, n), of which the first instant is taken. It may hold coordinates x and
-    y, one per point along their axis or one per point of the grid: then the flow is moved to where
-    they start at zero, and their arrays' order of axes is followed.
+    [x, y] on the points x_i = 2πi/n and y_j = 2πj/n, or (instants, n, n), of which the first
+    instant is taken. Coordinates x and y that the file holds must be these points.
 
     Arguments:
         path: of the file.
@@ -93,25 +91,23 @@ def _read_npz(path: Path) -> dict[str, Any]:
 def _read_mat(path: Path) -> dict[str, Any]:
     try:
         return {name: a for name, a in scipy.io.loadmat(path).items() if not name.startswith("__")}
-    except NotImplementedError:  # version 7.3 is HDF5, with the order of axes reversed
-        with _module("h5py").File(path) as file:
-            return {name: np.asarray(file[name]).T if _wanted(name) else None for name in file}
+    except NotImplementedError:
+        raise InputError(
+            "version 7.3 of .mat is not read: save it with -v7, or as .npz or .nc"
+        ) from None
 
 
 def _read_netcdf(path: Path) -> dict[str, Any]:
-    with _module("xarray").open_dataset(path, decode_times=False) as file:
+    try:
+        import xarray
+    except ImportError as error:
+        raise InputError("reading it needs xarray: pip install separax[files]") from error
+    with xarray.open_dataset(path, decode_times=False) as file:
         found = {}
         for name, a in file.variables.items():
             ordered = a.transpose(..., "x", "y") if {"x", "y"} <= set(a.dims) else a
             found[str(name)] = ordered.to_numpy() if _wanted(str(name)) else None
         return found
-
-
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise InputError(f"reading it needs {name}: pip install separax[files]") from error
 
 
 def _understood(found: Mapping[str, Any], project: bool, notes: list[str]) -> Flow:
@@ -124,7 +120,14 @@ def _understood(found: Mapping[str, Any], project: bool, notes: list[str]) -> Fl
         )
     arrays = {name: _first_instant(name, found[name], notes) for name in names}
     fit(arrays)
-    arrays = _on_the_square(arrays, found, notes)
+    points = len(next(iter(arrays.values())))
+    for axis in ("x", "y"):
+        if axis in found:
+            _check_coordinates(axis, np.asarray(found[axis]).squeeze(), points)
+    if _repeats(list(arrays.values())):
+        raise InputError(
+            "the last row and column are the first ones again: leave them out, u[:-1, :-1]"
+        )
     for name, a in arrays.items():
         _check_seam(name, a)
     if len(names) == 1:
@@ -163,93 +166,25 @@ def _first_instant(name: str, given: Any, notes: list[str]) -> np.ndarray:
     return numbers(name, array)
 
 
-def _on_the_square(
-    arrays: dict[str, np.ndarray], found: Mapping[str, Any], notes: list[str]
-) -> dict[str, np.ndarray]:
-    """The arrays at x_i = 2πi/n and y_j = 2πj/n, from where the file's coordinates, if it has them,
-    say they are."""
-    grids = {axis: np.squeeze(numbers(axis, found[axis])) for axis in ("x", "y") if axis in found}
-    along = {axis: _varies_along(axis, g) for axis, g in grids.items() if g.ndim == 2}
-    exchanged = {number != "xy".index(axis) for axis, number in along.items()}
-    if exchanged == {True, False}:
+def _check_coordinates(name: str, given: np.ndarray, points: int) -> None:
+    """Refuses coordinates that are not 2πi/n."""
+    wanted = LENGTH * np.arange(points) / points
+    if given.shape != wanted.shape or not np.allclose(given, wanted, atol=SAME * LENGTH):
         raise InputError(
-            "x and y vary along the same axis of their arrays: save np.meshgrid(x, y,"
-            " indexing='ij')"
+            f"{name} must be the {points} points 2πi/{points}, from 0 on and without the end of the"
+            f" period, got {shown(given)}: resample the flow, leave the last row and column out, or"
+            f" leave {name} out if the flow is on these points"
         )
-    if exchanged == {True}:
-        notes.append(
-            "x varies along the second axis of its array: the arrays are taken as indexed [y, x]"
-        )
-        arrays = {name: a.T for name, a in arrays.items()}
-    grids |= {axis: np.moveaxis(grids[axis], n, 0)[:, 0] for axis, n in along.items()}
-    largest = max(np.abs(a).max() for a in arrays.values())
-    edges = [(b[-1], b[0]) for a in arrays.values() for b in (a, a.T)]
+
+
+def _repeats(arrays: Sequence[np.ndarray]) -> bool:
+    """Whether the points at the end of the period are those at its start again. Values may be equal
+    by symmetry, too; but a point that is there twice leaves a kink, which needs fine waves."""
+    edges = [(b[-1], b[0]) for a in arrays for b in (a, a.T)]
     apart = max(np.abs(last - first).max() for last, first in edges)
-    equal, points = apart <= SAME * largest, len(next(iter(arrays.values())))
-    repeat = {_repeats(axis, g, points, equal) for axis, g in grids.items()}
-    if repeat == {True, False}:
-        raise InputError(
-            "one of x and y reaches the end of the period and the other does not: leave the last"
-            " point out of both"
-        )
-    without = {name: a[:-1, :-1] for name, a in arrays.items()}
-    if not repeat and equal:
-        # Values may be equal by symmetry, too; but a point that is there twice leaves a kink, which
-        # needs fine waves.
-        repeat = {sum(map(_fine, without.values())) < sum(map(_fine, arrays.values()))}
-    elif repeat == {True} and not equal:
-        raise InputError(
-            "it is not periodic: x and y reach from one end of the period to the other, where"
-            f" values are {apart:.2g} apart (the largest is {largest:.2g})"
-        )
-    if repeat == {True}:
-        notes.append("the last row and column are the first ones again: they are left out")
-        arrays = without
-    starts = [grids[axis][0] if axis in grids else 0.0 for axis in ("x", "y")]
-    moved = np.abs(starts).max() > SAME
-    return {name: _moved(a, *starts) if moved else a for name, a in arrays.items()}
-
-
-def _varies_along(name: str, grid: np.ndarray) -> int:
-    """The axis along which a coordinate, given at every point of the grid, varies."""
-    spread = [np.ptp(grid, axis=axis).max() for axis in (0, 1)]
-    if min(spread) > SAME * max(spread):
-        raise InputError(
-            f"{name} varies along both axes of its array: give the flow on a grid with sides along"
-            " x and y"
-        )
-    return int(np.argmax(spread))
-
-
-def _repeats(name: str, grid: np.ndarray, points: int, equal: bool) -> bool:
-    """Whether a coordinate's last point is the first one of the next period; refused unless the
-    period is 2π. `equal`: whether the flow has the same values there."""
-    if grid.shape != (points,):
-        raise InputError(
-            f"{name} has the shape {grid.shape} where the flow has {points} points along it: give"
-            " one value per point"
-        )
-    steps, step = np.diff(grid), (grid[-1] - grid[0]) / (points - 1)
-    if np.abs(steps - step).max() > 1e-3 * abs(step) or step <= 0:
-        raise InputError(
-            f"{name} must rise in equal steps, got steps from {steps.min():.4g} to"
-            f" {steps.max():.4g}: resample the flow"
-        )
-    for repeats in (False, True):
-        if abs(step * (points - repeats) - LENGTH) < 0.1 * step:
-            return repeats
-    period = step * (points - equal)
-    raise InputError(
-        f"{name} has a period of {period:.6g}, not 2π: multiply x, y, t and the viscosity by"
-        f" {LENGTH / period:.6g} (u and v stay as they are, a vorticity is divided by it)"
-    )
-
-
-def _moved(a: np.ndarray, x: float, y: float) -> np.ndarray:
-    """Values on a grid that starts at x and y, on one that starts at zero."""
-    highest = (len(a) - 1) // 2
-    kx, ky = wavenumbers(highest)
-    return values(coefficients(a, highest) * np.exp(-1j * (kx * x + ky * y)), len(a))
+    if apart > SAME * max(np.abs(a).max() for a in arrays):
+        return False
+    return sum(_fine(a[:-1, :-1]) for a in arrays) < sum(map(_fine, arrays))
 
 
 def _fine(a: np.ndarray) -> float:

@@ -21,7 +21,6 @@ from ...solving import solve
 from ...training import Trainer
 from ..catalogue import CATALOGUE
 from ..step_time import ours
-from .figures import FLOWS, draw, over_time
 from .plan import Job, pointwise
 from .records import FIELDS, SCHEMA, Record, keep, recorded, run_folder, settings_of
 from .rows import plural
@@ -73,7 +72,7 @@ def run_all(
             except Busy as error:
                 say(f"{job}: left alone, {str(error).removeprefix('out: ').partition(':')[0]}")
                 continue
-            except KeyboardInterrupt:  # before training began, asked twice, or while drawing
+            except KeyboardInterrupt:  # before training began, or asked twice
                 raise Stopped(f"{job}: stopped at once") from None
         found.append(record)
     return found
@@ -82,8 +81,8 @@ def run_all(
 def run(
     job: Job, folder: Path, command: str, say: Callable[[str], None], progress: bool | None = None
 ) -> Record:
-    """Measures a step of one row, trains it, draws it, and records it, in this order: a row that
-    is interrupted on the way is done anew by the same command, from the run's own folder."""
+    """Measures a step of one row, trains it, and records it. A row that is interrupted on the way
+    goes on by the same command, from the run's own folder."""
     problem, recipe = job.make()
     record: Record = dict.fromkeys(FIELDS) | {
         "schema": SCHEMA,
@@ -103,13 +102,11 @@ def run(
     }
     if job.rank is not None:
         record["rank"] = job.rank
-    groups: list[Ensemble] = []
     try:
         fitting = at_once(problem, recipe, len(job.seeds) if job.train else 1)
         record |= step_cost(problem, recipe) | {"status": "timed"}
         if job.train:
-            groups = _train(job, problem, recipe, fitting, folder, progress)
-            record |= _outcome(job, groups)
+            record |= _outcome(_train(job, problem, recipe, fitting, folder, progress))
     except MemoryPrediction as error:
         record["note"] = str(error)
     except jax.errors.JaxRuntimeError as error:
@@ -118,9 +115,7 @@ def run(
         record["note"] = f"out of memory: {str(error).splitlines()[0]}"
     except Diverged as error:
         record["note"] = f"diverged: {error}"
-    if record["status"] == "done":
-        draw(job, groups[0][0], folder / "figures")
-    elif record["note"]:
+    if record["status"] != "done" and record["note"]:
         say(f"{'skipped' if record['status'] == 'skipped' else 'not trained'}: {record['note']}")
     if not keep(job, folder, record):
         say(
@@ -192,7 +187,7 @@ def _train(
 # --- what came out -------------------------------------------------------------------------------
 
 
-def _outcome(job: Job, groups: Sequence[Ensemble]) -> Record:
+def _outcome(groups: Sequence[Ensemble]) -> Record:
     """What a record says of a row that was trained."""
     solutions = [solution for group in groups for solution in group]
     notes = [f"{plural(len(groups[0]), 'seed')} at a time"] if len(groups) > 1 else []
@@ -206,8 +201,6 @@ def _outcome(job: Job, groups: Sequence[Ensemble]) -> Record:
     if not finite.all():
         seeds = ", ".join(str(s.seed) for s, good in zip(solutions, finite) if not good)
         return {"note": "; ".join([*notes, f"no finite error: seed {seeds}"])}
-    if job.problem in FLOWS:
-        found["over_time"] = over_time(solutions)
     return found | {"status": "done", "note": "; ".join(notes)}
 
 

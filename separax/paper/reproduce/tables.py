@@ -1,4 +1,4 @@
-"""Tables: published rows and ours side by side, studies of ranks, errors over time.
+"""Tables: published rows and ours side by side, and studies of ranks.
 
 Times and memory are of different machines and counted differently (`CAVEAT`), so they say how much
 a user gets, not how much of it is due to the method.
@@ -6,8 +6,6 @@ a user gets, not how much of it is due to the method.
 
 from __future__ import annotations
 
-import csv
-import io
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,21 +135,6 @@ def rank_table(records: Sequence[Record]) -> Table:
     return Table(f"{problem}, ranks", cells(records, columns), notes, caption)
 
 
-def time_table(records: Sequence[Record]) -> Table:
-    """The error of a flow at five instants, by network and points."""
-    instants = records[0]["over_time"]["t"]
-    chosen = [round(i * (len(instants) - 1) / 4) for i in range(5)]
-    columns: dict[str, Callable[[Record], str]] = {
-        "\nnetwork": lambda r: r["network"],
-        "\npoints": lambda r: size(r["problem"], r["points"], r["axes"]),
-    }
-    for i in chosen:
-        columns[f"relative L2\nt = {instants[i]:.3g}"] = lambda r, i=i: brief(
-            interval(r["over_time"]["relative_l2"][i])
-        )
-    return Table(f"{records[0]['problem']}, error over time", cells(records, columns))
-
-
 def documents(rows: Mapping[str, Sequence[Row]], records: Sequence[Record]) -> dict[str, str]:
     """The Markdown of every table, by the name that its place in a document has.
 
@@ -165,8 +148,6 @@ def documents(rows: Mapping[str, Sequence[Row]], records: Sequence[Record]) -> d
         done = [r for r in records if r["problem"] == name and r["status"] == "done"]
         if ranked := [r for r in done if "rank" in r]:
             found[f"{name}-ranks"] = rank_table(ranked)
-        if flows := [r for r in done if r.get("over_time") and "rank" not in r]:
-            found[f"{name}-over-time"] = time_table(flows)
     return {name: markdown(table) for name, table in found.items()}
 
 
@@ -186,38 +167,6 @@ def markdown(table: Table) -> str:
     if table.caption:
         lines += ["", textwrap.fill(table.caption, 100, break_on_hyphens=False)]
     return "\n".join(lines)
-
-
-def csv_text(rows: Iterable[Row]) -> str:
-    """For other programs: every digit, and empty cells for what is missing."""
-    columns: dict[str, Callable[[Row], Any]] = {
-        "problem": lambda row: row.problem,
-        "network": lambda row: row.network,
-        "points": lambda row: row.points,
-        "axes": lambda row: row.axes,
-        "published_relative_l2": lambda row: _theirs(row, "relative_l2"),
-        "relative_l2": lambda row: row.relative_l2 and row.relative_l2.mean,
-        "relative_l2_low": lambda row: _end(row.relative_l2, -1),
-        "relative_l2_high": lambda row: _end(row.relative_l2, 1),
-        "ratio": lambda row: row.ratio,
-        "published_rmse": lambda row: _theirs(row, "rmse"),
-        "rmse": lambda row: row.rmse,
-        "published_ms_per_step": lambda row: _theirs(row, "step_ms"),
-        "ms_per_step": lambda row: row.ms_per_step,
-        "times_faster": lambda row: row.faster,
-        "published_memory_mb": lambda row: _theirs(row, "memory_mb"),
-        "memory_mb": lambda row: row.memory_mb,
-        "seeds": lambda row: row.record and len(row.record["seeds"]),
-        "steps": lambda row: row.record and row.record["steps"],
-        "status": lambda row: row.record["status"] if row.record else "not run",
-        "device": lambda row: row.record and row.record["environment"]["device"],
-        "notes": lambda row: row.notes,
-    }
-    out = io.StringIO()
-    sheet = csv.writer(out, lineterminator="\n")
-    sheet.writerow(columns)
-    sheet.writerows([of(row) for of in columns.values()] for row in rows)
-    return out.getvalue()
 
 
 # --- numbers in words ----------------------------------------------------------------------------
@@ -258,11 +207,6 @@ def size(problem: str, points: int, axes: int) -> str:
 def _theirs(row: Row, name: str) -> Any:
     """What was published of a row."""
     return getattr(row.published, name, None)
-
-
-def _end(found: Interval | None, side: int) -> float | None:
-    """The lower or the upper end of an interval."""
-    return found.mean + side * found.half if found and found.half is not None else None
 
 
 def _published_error(row: Row) -> str:

@@ -313,7 +313,7 @@ class GaussNewton(AbstractDamped):
             diagonal, solved = jnp.diag(normal.matrix), by_cholesky(normal.matrix, normal.gradient)
         else:
             diagonal, solved = by_conjugate_gradients(
-                lambda step: residuals.left(params + step), params, state.number, self.iterations
+                lambda step: residuals.vector(params + step), params, state.number, self.iterations
             )
         # Damping is in proportion to the loss, so that where that goes to zero, convergence is
         # quadratic; and the same for all weights: a weight that hardly matters now, as those of a

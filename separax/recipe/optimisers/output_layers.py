@@ -137,7 +137,7 @@ class Solve(AbstractDamped):
             solved = by_cholesky(normal.matrix, normal.gradient, scale)
         else:
             _, solved = by_conjugate_gradients(
-                lambda step: layers.left(layers.moved(params, step, basis)),
+                lambda step: layers.vector(layers.moved(params, step, basis)),
                 jnp.zeros(number, params.dtype),
                 state.number,
                 self.iterations,

@@ -1,41 +1,28 @@
-"""Figures like the paper's: error, time and memory against the number of points, curves of
-training, error against rank and over time; and maps of flows.
+"""Figures like the paper's, from the records of `separax reproduce`: error, time and memory against
+the number of points, curves of training, error against rank.
 
-Ours are solid lines with filled marks and a band, the 70 % confidence interval over seeds;
-published figures are dashed lines with hollow marks. A network has a colour and a mark of its own,
-so that either is enough to tell it.
+    python benchmarks/paper_figures.py results/h200/rows
+
+writes `figures/results.png` and `figures/rank.png` beside the records. Ours are solid lines with
+filled marks and a band, the 70 % confidence interval over seeds; published figures are dashed lines
+with hollow marks. A network has a colour and a mark of its own, so that either is enough to tell it.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core import InputError
-from ...domain import TIME, Lattice
-from ...output import (
-    COLOURS,
-    Cut,
-    Picture,
-    new_figure,
-    panels,
-    part,
-    pictures,
-    plot,
-    png,
-)
-from ...runs import write
-from ...solution import Solution, reference_on
-from ..catalogue.navier_stokes_3d import velocity, vorticity
-from .plan import Job, Published, published, steps_of
-from .records import Record
-from .rows import Row, interval
-from .tables import lattice, size
+from separax.output import COLOURS, new_figure, save_figure
+from separax.paper.reproduce.plan import Published, published, steps_of
+from separax.paper.reproduce.records import Record, collect
+from separax.paper.reproduce.rows import Row, interval
+from separax.paper.reproduce.tables import lattice, size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,16 +48,14 @@ TITLES = {
     "navier-stokes-3d": "Navier-Stokes, (3+1)-d",
     "diffusion-5d": "Diffusion, (5+1)-d",
 }
+FOUR = ("diffusion", "helmholtz", "klein-gordon", "klein-gordon-3d")  # of the paper's figure
 ERROR, TIME_OF_STEP = "relative L2 error", "ms per step"
-DPI = 200  # for print; pages show fewer
 
 
 def four_columns(records: Iterable[Record], problems: Sequence[str]) -> Figure:
     """One row for each problem: relative L2 error, time of a step and memory against the points per
     axis; and the curve of training at 64 points per axis, or 16 where there are four axes and more,
     as in the paper."""
-    if not problems:
-        raise InputError("problems must name at least one: write e.g. problems=['diffusion']")
     ours = [r for r in records if r["problem"] in problems and "rank" not in r]
     ours = sorted((r for r in ours if r["status"] != "skipped"), key=lambda r: r["points"])
     names = {*PAPER, *(r["network"] for r in ours)}
@@ -106,9 +91,6 @@ def error_against_rank(records: Iterable[Record]) -> Figure:
     """Relative L2 error and time of a step against the rank, from records with the key "rank": one
     line for every problem, network and number of points."""
     found = sorted(records, key=lambda r: r.get("rank", 0))
-    missing = [r for r in found if "rank" not in r]
-    if missing or not found:
-        raise InputError(f"records must have a rank, {len(missing)} of {len(found)} have none")
     figure, (row,) = new_figure(9, 3.6, 1, 2)
     series = sorted({(r["problem"], r["network"], r["points"], r["axes"]) for r in found})
     for look, (problem, network, points, axes) in zip(itertools.cycle(SERIES), series):
@@ -126,46 +108,6 @@ def error_against_rank(records: Iterable[Record]) -> Figure:
     figure.legend(*lines, loc="outside upper center", ncols=2, frameon=False)
     _say_what_is_short(figure, found)
     return figure
-
-
-def error_over_time(records: Iterable[Record]) -> Figure:
-    """Relative L2 error at instants of time, from records with the key "over_time": a panel for
-    every problem, a line for every network and number of points."""
-    found = sorted(
-        (r for r in records if r.get("over_time")), key=lambda r: (r["network"], r["points"])
-    )
-    if not found:
-        raise InputError(
-            "records: none has the key 'over_time': run a flow, separax reproduce navier-stokes"
-        )
-    problems = sorted({r["problem"] for r in found})
-    figure, (row,) = new_figure(5.6 * len(problems), 3.8, 1, len(problems))
-    for panel, problem in zip(row, problems):
-        mine = [r for r in found if r["problem"] == problem]
-        for look, r in zip(itertools.cycle(SERIES), mine):
-            values = dict(zip(r["over_time"]["t"], r["over_time"]["relative_l2"]))
-            label = f"{r['network']}, {size(problem, r['points'], r['axes'])}"
-            _line(panel, look, values, label, ms=3)
-        panel.set(xlabel="t", ylabel=ERROR, title=TITLES.get(problem, problem))
-        _tidy(panel)
-        panel.legend(frameon=False)
-    _say_what_is_short(figure, found)
-    return figure
-
-
-def save(figure: Figure, path: Path) -> Path:
-    """Writes a figure as PNG, whole or not at all.
-
-    Arguments:
-        figure: of matplotlib.
-        path: of the file; its folder is made.
-
-    Returns:
-        The path.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, png(figure, dpi=DPI))
-    return path
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -313,70 +255,14 @@ def _legend(figure: Figure, networks: Sequence[str]) -> None:
     figure.legend(handles=keys, loc="outside upper center", ncols=len(keys), frameon=False)
 
 
-# --- pictures of a row ---------------------------------------------------------------------------
-
-INSTANTS = 41  # of the error over time, and frames of an animation
-FLOWS = ("navier-stokes", "navier-stokes-3d")
-POINTS = {3: 128, 4: 32}  # per axis of space, of the error at an instant, by the number of axes
-SHOWN = 128  # per axis of a map
-
-
-def draw(job: Job, solution: Solution, folder: Path) -> None:
-    """Draws what the paper shows of a row; a study of ranks has no pictures."""
-    start = f"{job.problem}-{job.stem}"
-    if job.rank is not None:
-        return
-    if job.problem in FLOWS:
-        flow_pictures(job.problem, solution, folder, start)
-    elif job.points == 64 or solution.problem.box.dimension == 2:
-        known = solution.problem.reference is not None
-        save(plot(solution, reference=known), folder / f"{start}.png")
+def main(folder: Path) -> None:
+    records, _ = collect(folder)
+    tabled = [r for r in records if "rank" not in r]
+    if four := [name for name in FOUR if name in {r["problem"] for r in tabled}]:
+        save_figure(four_columns(records, four), folder / "figures" / "results.png")
+    if ranked := [r for r in records if "rank" in r and r["status"] == "done"]:
+        save_figure(error_against_rank(ranked), folder / "figures" / "rank.png")
 
 
-def over_time(solutions: Sequence[Solution]) -> dict[str, Any]:
-    """The relative L2 error at instants of time, one per seed: the mean over the components whose
-    truth is known, as the paper's errors are."""
-    problem = solutions[0].problem
-    times = np.linspace(*problem.box[TIME], INSTANTS)
-    number = POINTS[problem.box.dimension]
-    space = {axis: np.linspace(*problem.box[axis], number) for axis in problem.box.space}
-
-    def errors(t: float) -> list[float]:
-        place = {axis: [t] if axis == TIME else space[axis] for axis in problem.box.axes}
-        known = reference_on(problem, None, Lattice(weights=None, **place))
-        true = {name: np.asarray(values, np.float64) for name, values in known.items()}
-        found = [solution(**place) for solution in solutions]
-        norm = np.linalg.norm
-        return [
-            float(np.mean([norm(one[k] - v) / norm(v) for k, v in true.items()])) for one in found
-        ]
-
-    return {"t": times.tolist(), "relative_l2": [errors(t) for t in times]}
-
-
-def flow_pictures(problem: str, solution: Solution, folder: Path, start: str) -> None:
-    """The maps of a flow, and in the plane its animation, in files whose names begin with
-    `start`."""
-    if problem == "navier-stokes":
-        low, high = solution.problem.box[TIME]
-        instants = [low, (low + high) / 2, high]
-        maps = plot(solution, "x", "y", field="w", reference=True, points=SHOWN, t=instants)
-        save(maps, folder / f"{start}-vorticity.png")
-        film = folder / f"{start}-vorticity.gif"
-        solution.animate(film, "x", "y", field="w", frames=INSTANTS, rate=10)
-        return
-    for name, true in {"velocity": velocity, "vorticity": vorticity}.items():
-        save(panels(components(solution, true)), folder / f"{start}-{name}.png")
-
-
-def components(solution: Solution, true: Any) -> list[Picture]:
-    """The components of a vector on a plane of space, half way through time, beside the truth that
-    the reference of a solution may not know."""
-    box, shown = solution.problem.box, ("x", "y")
-    held = {TIME: part(box, TIME, 0.5), "z": part(box, "z", 0.82)}
-    across, up = np.meshgrid(*(np.linspace(*box[axis], SHOWN) for axis in shown), indexing="ij")
-    found = []
-    for name, values in true(x=across, y=up, **held).items():
-        (picture,) = pictures(solution, name, Cut(shown, [held]), SHOWN, reference=False)
-        found.append(dataclasses.replace(picture, reference=np.asarray(values)))
-    return found
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
