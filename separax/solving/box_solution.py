@@ -36,7 +36,7 @@ ROUGH = 1e-9  # and those that may be rounding, where they do not fall any more
 PATIENCE = 20.0  # seconds that a level may take, as far as one can tell from the last one
 COMFORT = 6.0  # and where the tolerance is met already
 SAFE = 2.0  # an estimate against the difference of two levels
-ROUNDED = 1e-15
+ROUNDED = 1e-14  # of a solution; of the slopes of what is given as many times more as functions²
 CHECKED = 2048  # scattered points on which the residual is looked at
 MISSED = 30.0  # times what is left on the lattice: left elsewhere, it says that something is missed
 SEEN = 1e-6  # of the residual's parts: less than this is not looked at
@@ -108,7 +108,7 @@ def _refined(box: BoxProblem, tolerance: float, context: Context) -> Solution | 
         apart = math.inf if before is None else _apart(before, series) / size
         if _misses(level, found):
             apart = math.inf
-        estimate = max(SAFE * apart, ROUNDED)
+        estimate = max(SAFE * apart, _rounded(box, level))
         seconds = time.perf_counter() - started
         levels.append(
             ProductsLevel(
@@ -128,10 +128,14 @@ def _refined(box: BoxProblem, tolerance: float, context: Context) -> Solution | 
         if context.interrupt.asked or (resolved and (estimate <= 100 * AIM or grew)):
             break
         more = _finer(numbers, tails, apart)
-        growth = math.prod(b / a for a, b in zip(numbers, more)) ** (1 + 1 / dimension)
-        allowed = COMFORT if estimate <= tolerance else PATIENCE
-        if math.prod(more) > MOST[dimension] or seconds * growth > allowed:
-            break
+        spare = MOST[dimension], (COMFORT if estimate <= tolerance else PATIENCE)
+        if _is_too_much(numbers, more, seconds - box.compiling * (len(levels) < 2), *spare):
+            if estimate < math.inf:
+                break
+            # a few more functions show what this level is worth
+            more = [n + 1 for n in numbers]
+            if _is_too_much(numbers, more, seconds, 2 * spare[0], 2 * spare[1]):
+                break
         numbers = more
     if best is None or best[1] == math.inf:
         return None
@@ -151,6 +155,23 @@ def _refined(box: BoxProblem, tolerance: float, context: Context) -> Solution | 
 def _fitted(core: np.ndarray, numbers: Sequence[int]) -> np.ndarray:
     """Coefficients for more functions."""
     return np.pad(core, [(0, n - k) for n, k in zip(numbers, core.shape)])
+
+
+def _is_too_much(
+    numbers: Sequence[int], more: Sequence[int], seconds: float, most: int, allowed: float
+) -> bool:
+    """Whether a level has too many functions, or takes too long as far as the last one tells."""
+    growth = math.prod(b / a for a, b in zip(numbers, more)) ** (1 + 1 / len(numbers))
+    return math.prod(more) > most or seconds * growth > allowed
+
+
+def _rounded(box: BoxProblem, level: BoxLevel) -> float:
+    """What rounding may leave: of series as given on the faces it grows with their derivatives."""
+    worst = 1.0
+    for line, own in zip(level.lines, box.conditions.values()):
+        highest = max((k for c in own for _, k in c.functional), default=0)
+        worst = max(worst, 4 * float(line.degrees) ** (2 * highest)) if highest else worst
+    return ROUNDED * (worst if level.lift is not None else 1.0)
 
 
 def _tails(series: np.ndarray) -> list[float]:
