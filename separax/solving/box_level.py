@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -227,11 +228,12 @@ class BoxLevel:
 
     # --- solving ---------------------------------------------------------------------------------
 
-    def solved(self, start: np.ndarray | None = None) -> Solved:
+    def solved(self, start: np.ndarray | None = None, seconds: float = math.inf) -> Solved:
         """The coefficients of the solution.
 
         Arguments:
             start: coefficients to begin with; zero if it is left out.
+            seconds: after which Newton's method is given up.
 
         Raises `Astray` or `LinAlgError` where there is none to be found.
         """
@@ -241,7 +243,10 @@ class BoxLevel:
         now = self._at_state(now.core, now.values)
         kept: tuple[np.ndarray, DirectSolver, bool] | None = None
         last, noise, steps = math.inf, 0.0, 0
+        began = time.perf_counter()
         while steps < NEWTON:
+            if time.perf_counter() - began > seconds and last > NEAR:
+                raise Astray
             steps += 1
             if kept is None or not np.array_equal(kept[0], now.slopes):
                 kept = now.slopes, *self._solver(now.slopes)

@@ -33,7 +33,7 @@ LEVELS = 14
 AIM = 1e-13  # the tails that are small enough
 BESIDE = 0.03  # of the largest tail: less than this may be due to that
 ROUGH = 1e-9  # and those that may be rounding, where they do not fall any more
-PATIENCE = 20.0  # seconds that a level may take, as far as one can tell from the last one
+PATIENCE = 12.0  # seconds that a level may take, as far as one can tell from the last one
 COMFORT = 6.0  # and where the tolerance is met already
 SAFE = 2.0  # an estimate against the difference of two levels
 ROUNDED = 1e-14  # of a solution; of the slopes of what is given as many times more as functions²
@@ -94,7 +94,8 @@ def _refined(box: BoxProblem, tolerance: float, context: Context) -> Solution | 
         started = time.perf_counter()
         level = BoxLevel(box, tuple(numbers))
         try:
-            found = level.solved(None if linear or start is None else _fitted(start, numbers))
+            begun = None if linear or start is None else _fitted(start, numbers)
+            found = level.solved(begun, PATIENCE)
         except (Astray, np.linalg.LinAlgError, FloatingPointError):
             failed += 1
             if failed > 2 or linear or levels:
