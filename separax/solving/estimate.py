@@ -24,7 +24,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 
 from ..core import options_for_one_run
 from ..domain import GaussLegendre, Lattice, Points
