@@ -18,12 +18,14 @@ from .advice import advised, stopped
 from .large_solution import LargeSlabs
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
+from .spline_solution import SplineWay
 from .trained import Context
 from .ways import AbstractWay, Turn
 
 TOLERANCE = 1e-4  # relative L2 error, where none is given
 POLYNOMIALS = Polynomials.__name__
-WAYS: tuple[AbstractWay, ...] = (Slabs(), LargeSlabs())  # those of one turn in this order
+# those of one turn in this order
+WAYS: tuple[AbstractWay, ...] = (Slabs(), LargeSlabs(), SplineWay())
 
 
 def is_solvable_directly(problem: Problem) -> bool:

@@ -194,4 +194,8 @@ def _bar(title: str) -> Iterator[tuple[Report, Tell]]:
                 left=clock(time.perf_counter() - started) if over else f"{now.left} left",
             )
 
-        yield tell, lambda text: bar.update(task, rate=text)
+        def show(text: str) -> None:
+            if not bar.tasks[task].finished:
+                bar.update(task, rate=text)
+
+        yield tell, show
