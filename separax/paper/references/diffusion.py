@@ -89,7 +89,7 @@ def solve(
     t = np.linspace(0, 1, instants + 1) ** 3
     u = np.zeros((instants + 1, resolution + 1, resolution + 1))
     u[0, 1:-1, 1:-1] = initial(x[1:-1, None], x[None, 1:-1])
-    limits = {"first_step": 1e-7, "rtol": tolerance, "atol": tolerance / 10}
+    limits: dict[str, Any] = {"first_step": 1e-7, "rtol": tolerance, "atol": tolerance / 10}
     for i in range(instants):
         start = u[i, 1:-1, 1:-1].ravel()
         limits["first_step"] = min(limits["first_step"], t[i + 1] - t[i])
