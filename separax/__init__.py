@@ -19,6 +19,7 @@ from .equations import (
     div,
     grad,
     laplacian,
+    tabulated,
 )
 from .networks import (
     PINN,
@@ -61,5 +62,5 @@ __all__ = [
     "GaussLegendre", "GaussNewton", "Grid", "Initial", "InputError", "Lattice", "Neumann",
     "Optax", "Part", "Periodic", "Points", "Problem", "Recipe", "Robin", "Separable",
     "Solution", "Solve", "TensorBoard", "Term", "Uniform", "curl", "div", "grad", "laplacian",
-    "load", "quadrature", "solve",
+    "load", "quadrature", "solve", "tabulated",
 ]  # fmt: skip
