@@ -297,7 +297,11 @@ class Problem:
         )
 
     def _check_used(self) -> None:
-        ours = [c for c in self.conditions if type(c).__module__.startswith(AbstractCondition.__module__)]
+        ours = [
+            c
+            for c in self.conditions
+            if type(c).__module__.startswith(AbstractCondition.__module__)
+        ]
         functions = [f for f, _ in self._functions.values()]
         functions += [v for c in ours for v in vars(c).values() if inspect.isfunction(v)]
         named = {name for f in functions for name in inspect.signature(f).parameters}

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 
 from ..core import in_float64
 from ..domain import TIME
@@ -23,6 +23,7 @@ from ..recipe import Recipe
 from ..residuals import Model
 from ..separable import leading_block, tucker_by_svd
 from ..solution import History, Outcome, Piece, Solution, Timing
+from .elements import restricted
 
 Edges = Mapping[str, np.ndarray]
 TINY = 1e-300
@@ -43,6 +44,25 @@ class Products:
     factors: tuple[np.ndarray, ...]
     cores: np.ndarray | None = None
 
+    @classmethod
+    def of(
+        cls, edges: Edges, fields: Sequence[tuple[Sequence[np.ndarray], np.ndarray]]
+    ) -> Products:
+        """Fields of which each has factors by axis and a core of its own.
+
+        Arguments:
+            edges: of the pieces, by axis.
+            fields: by field, the factors (pieces, polynomials, columns) and the core.
+        """
+        factors = []
+        for own in zip(*(factors for factors, _ in fields)):
+            shape = np.max([f.shape for f in own], axis=0)
+            factors.append(np.stack([padded(f, *shape) for f in own]))
+        if len(edges) < 3:
+            return cls(edges, tuple(factors))
+        shape = np.max([core.shape for _, core in fields], axis=0)
+        return cls(edges, tuple(factors), np.stack([padded(core, *shape) for _, core in fields]))
+
     def ordered(self, axes: Sequence[str]) -> Products:
         """The same with the axes in another order."""
         order = [list(self.edges).index(axis) for axis in axes]
@@ -61,15 +81,7 @@ def compressed(edges: Edges, fields: Sequence[np.ndarray], cut: float) -> Produc
         fields: by field the Legendre coefficients, (pieces, polynomials, pieces, polynomials, …).
         cut: the relative L2 norm that may be left out of a field.
     """
-    each = [_one_field(list(edges.values()), field, cut) for field in fields]
-    factors = []
-    for own in zip(*(factors for factors, _ in each)):
-        shape = np.max([f.shape for f in own], axis=0)
-        factors.append(np.stack([padded(f, *shape) for f in own]))
-    if len(edges) < 3:
-        return Products(edges, tuple(factors))
-    shape = np.max([core.shape for _, core in each], axis=0)
-    return Products(edges, tuple(factors), np.stack([padded(core, *shape) for _, core in each]))
+    return Products.of(edges, [_one_field(list(edges.values()), field, cut) for field in fields])
 
 
 def _one_field(
@@ -86,26 +98,45 @@ def _one_field(
         shape = [1] * field.ndim
         shape[2 * i : 2 * i + 2] = weight.shape
         weighed = weighed * weight.reshape(shape)
-    matrix = weighed.reshape([w.size for w in weights])
-    if matrix.ndim == 1:
-        columns, core = [matrix[:, None]], np.ones(1)
-    elif matrix.ndim == 2:
-        u, sizes, v = scipy.linalg.svd(matrix, full_matrices=False)
+    columns, core = low_rank(weighed.reshape([w.size for w in weights]), cut)
+    return [c.reshape(*w.shape, -1) / w[..., None] for c, w in zip(columns, weights)], core
+
+
+def low_rank(values: np.ndarray, cut: float) -> tuple[list[np.ndarray], np.ndarray]:
+    """An array as few products: by axis columns, and the core that joins them; along two axes
+    columns of the same number are multiplied, and the core is of ones.
+
+    Arguments:
+        values: with as many dimensions as there are axes.
+        cut: the part of their norm that may be left out.
+    """
+    if values.ndim == 1:
+        return [values[:, None]], np.ones(1)
+    if values.ndim == 2:
+        u, sizes, v = scipy.linalg.svd(values, full_matrices=False)
         left = np.sqrt(np.cumsum(sizes[::-1] ** 2))[::-1]
         rank = max(1, int(np.sum(left > cut * max(left[0], TINY))))
         roots = np.sqrt(sizes[:rank])
-        columns, core = [u[:, :rank] * roots, v[:rank].T * roots], np.ones(rank)
-    else:
-        core, columns = tucker_by_svd(matrix)
-        kept = leading_block(core, cut * float(np.linalg.norm(core)))
-        columns = [c[:, :n] for c, n in zip(columns, kept)]
-        core = core[tuple(slice(n) for n in kept)]
-    return [c.reshape(*w.shape, -1) / w[..., None] for c, w in zip(columns, weights)], core
+        return [u[:, :rank] * roots, v[:rank].T * roots], np.ones(rank)
+    core, columns = tucker_by_svd(values)
+    kept = leading_block(core, cut * float(np.linalg.norm(core)))
+    return [c[:, :n] for c, n in zip(columns, kept)], core[tuple(slice(n) for n in kept)]
 
 
 def padded(array: np.ndarray, *shape: int) -> np.ndarray:
     """An array with zeros behind it, up to a shape."""
     return np.pad(array, [(0, n - m) for n, m in zip(shape, array.shape)])
+
+
+def _divided(edges: np.ndarray, factors: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same functions (fields, pieces, polynomials, columns) in so many pieces."""
+    parts = pieces - len(edges) + 2
+    finer = np.r_[edges[:-1], np.linspace(edges[-2], edges[-1], parts + 1)[1:]]
+    if parts == 1:
+        return edges, factors
+    last = factors[:, -1:].transpose(1, 0, 3, 2)
+    divided = restricted(edges[-2:], finer[-parts - 1 :], last).transpose(1, 0, 3, 2)
+    return finer, np.concatenate([factors[:, :-1], divided], 1)
 
 
 def piecewise_solution(
@@ -118,7 +149,7 @@ def piecewise_solution(
 ) -> Solution:
     """Windows of time that follow each other, or the one that there is, as a solution.
 
-    All of them become networks of one shape: what they lack of it is zero, and beyond the axis.
+    All of them become networks of one shape: the last pieces of those with fewer are divided.
 
     Arguments:
         problem: that was solved. Where the last window ends before its interval of time does, the
@@ -151,10 +182,10 @@ def piecewise_solution(
             arrays: dict[str, tuple[Any, Any]] = {}
             for axis, shape, factor in zip(axes, shapes, window.factors):
                 own = window.edges[axis] - (origin if axis == TIME else 0.0)
-                beyond = own[-1] + np.arange(1, 1 + shape[0] - factor.shape[1])
+                own, factor = _divided(own, factor, int(shape[0]))
                 filled = np.stack([padded(f, *shape[:2], max(columns)) for f in factor])
                 flat = np.moveaxis(filled, 0, 2).reshape(*shape[:2], fields * max(columns))
-                arrays[axis] = jnp.asarray(np.r_[own, beyond]), jnp.asarray(flat)
+                arrays[axis] = jnp.asarray(own), jnp.asarray(flat)
             core = None
             if window.cores is not None:
                 core = jnp.stack([jnp.asarray(padded(c, *columns)) for c in window.cores])

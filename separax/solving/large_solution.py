@@ -1,0 +1,368 @@
+"""A problem that evolves in two or three axes of space, solved in large slabs of time twice or
+more: how far apart two marches are says how far off the coarser one is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from ..domain import TIME
+from ..equations import Problem, disagreements, gauge_freedom
+from ..separable import leading_block, tucker_by_svd
+from ..solution import Solution, Timing
+from ..training import Progress
+from .averaged import MOST_DENSE, can_be_averaged
+from .evolution_in_space import SpaceEvolution, evolution_in_space
+from .grids import FieldAxis, Grid
+from .large_march import LargeMarch, LargePrecision, LargeSlabDone
+from .large_slab import Array, Space, along
+from .pieces import Products, padded, piecewise_solution
+from .trained import Context
+from .ways import AbstractWay, Turn
+
+FIRST = 0.3  # of the tolerance: what a first march is to leave of each slab
+COARSEST, FINEST = 1e-3, 1e-12  # such a tolerance
+FINER = 0.1  # of the tolerance of the march before
+SAFE = 0.5  # of what one more march is to reach
+MARCHES = 4
+# values of all fields at an instant, at most, by march
+MOST = (60_000, 130_000, 250_000, 400_000)
+MOST_SLABS = 20_000
+MORE, FEW = 5, 200  # of a finer one: so many times those of the last, and so many besides
+GAIN = 0.5  # an estimate that one more march did not bring below this part of the last
+CAREFUL = 1.5  # an estimate against what it is made from
+ROUNDED = 1e-13
+CUT = 0.02  # of what a slab may be off: what compressing may leave out
+WINDOW = 24  # slabs of a window
+HELD = 2**25  # numbers that a window may have before it is compressed
+INSTANTS = 2  # per slab, at which marches are compared
+
+
+@dataclass(frozen=True)
+class LargeLevel:
+    """One march.
+
+    Attributes:
+        allowed: what each slab might be off.
+        slabs, points, iterations: how many slabs, points of space at most, and iterations.
+        estimate: by how much its solution differs from that of the march before.
+        seconds: that it took.
+    """
+
+    allowed: float
+    slabs: int
+    points: int
+    iterations: int
+    estimate: float
+    seconds: float
+
+
+class LargeSlabs(AbstractWay):
+    """Large slabs of time that are chosen on the way, for two or three axes of space."""
+
+    def suits(self, problem: Problem) -> bool:
+        return evolution_in_space(problem) is not None
+
+    def turn(self, problem: Problem) -> Turn:
+        return Turn.FIRST
+
+    def solve(self, problem: Problem, tolerance: float, context: Context) -> Solution | None:
+        return solve_in_large_slabs(problem, tolerance, context)
+
+
+def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -> Solution | None:
+    """The solution of a problem that evolves, with its `estimate`, `levels` and `advice`.
+
+    Arguments:
+        problem: what to solve.
+        tolerance: the relative L2 error that would do.
+        context: who is told, and whether to stop. A march that is interrupted ends with the slabs
+            that are done.
+
+    Returns: None where the problem is none of these, or no slab of it could be solved.
+    """
+    evolution = evolution_in_space(problem)
+    if evolution is None:
+        return None
+    start = time.perf_counter()
+    levels: list[LargeLevel] = []
+    best: _Kept | None = None
+    allowed, estimate = min(COARSEST, max(FIRST * tolerance, FINEST)), math.inf
+    with np.errstate(all="ignore"):
+        for number in range(MARCHES):
+            began = time.perf_counter()
+            most = MORE * levels[-1].slabs + FEW if levels else MOST_SLABS
+            kept = _Kept(evolution, _precision(evolution, allowed, number, most))
+            kept.march.run(_watching(problem, kept.march, number, context))
+            kept.flush()
+            if not kept.windows or (best is not None and _gave_up(kept.march, best.march)):
+                break
+            apart = math.inf
+            if best is not None:
+                apart = max(CAREFUL * _apart(evolution, best.windows, kept.windows), ROUNDED)
+            march = kept.march
+            seconds = time.perf_counter() - began
+            levels.append(
+                LargeLevel(allowed, march.slabs, march.points, march.iterations, apart, seconds)
+            )
+            if apart > GAIN * estimate and apart < math.inf:
+                # what a finer march could not gain is in the last two alike
+                if apart < estimate:
+                    best = kept
+                estimate = max(apart, estimate)
+                break
+            best, estimate = kept, apart
+            if estimate <= tolerance or allowed <= FINEST or context.interrupt.asked:
+                break
+            allowed = max(FINEST, _next_allowed(levels, estimate, tolerance))
+    if best is None:
+        return None
+    seconds = time.perf_counter() - start
+    compiling = min(evolution.compiling, seconds)
+    timing = Timing(compiling, seconds - compiling, sum(level.iterations for level in levels))
+    stopped = best.march.end < problem.box[TIME][1]
+    found = piecewise_solution(problem, best.windows, timing, estimate, levels, stopped)
+    words = _advice(problem, best.march, levels, estimate, tolerance, context.interrupt.asked)
+    return found.with_outcome(advice=words)
+
+
+def _next_allowed(levels: Sequence[LargeLevel], estimate: float, goal: float) -> float:
+    """What the slabs of the next march may be off. An estimate is the error of the last march but
+    one: the last is to be finer than that by no more than is needed to tell."""
+    last = levels[-1].allowed
+    if len(levels) > 1:
+        error = estimate * last / levels[-2].allowed
+        if error > SAFE * goal:
+            return last * min(FINER, SAFE * goal / error)
+    return FINER * last
+
+
+def _gave_up(march: LargeMarch, before: LargeMarch) -> bool:
+    """Whether a march ended, or was ended, where the coarser one went on."""
+    return march.end < before.end and march.trouble != "stuck"
+
+
+def _precision(evolution: SpaceEvolution, allowed: float, number: int, most: int) -> LargePrecision:
+    grids = tuple(
+        Grid(evolution.problem.box[a], 8, p) for a, p in zip(evolution.space, evolution.periodic)
+    )
+    values = MOST[number]
+    if not can_be_averaged(Space(evolution, grids)):
+        values = min(values, MOST_DENSE * (number + 3) // (MARCHES + 2))
+    stages = 4 if allowed > 1e-7 else 6
+    return LargePrecision(allowed, stages, values // evolution.fields, number % 2 == 1, most)
+
+
+def _watching(
+    problem: Problem, march: LargeMarch, number: int, context: Context
+) -> Callable[[float], bool]:
+    first, last = problem.box[TIME]
+    began = said = time.perf_counter()
+
+    def stopped(t: float) -> bool:
+        nonlocal said
+        now = time.perf_counter()
+        if now - said > 0.5:
+            said = now
+            share = (number + (t - first) / (last - first)) / MARCHES
+            losses = {"total": march.precision.tolerance}
+            speed = march.slabs / (now - began)
+            context.report(Progress(int(1000 * share), 1000, losses, None, speed))
+        return context.interrupt.asked
+
+    return stopped
+
+
+def _advice(
+    problem: Problem,
+    march: LargeMarch,
+    levels: Sequence[LargeLevel],
+    estimate: float,
+    tolerance: float,
+    interrupted: bool,
+) -> tuple[str, ...]:
+    words = [
+        f"{each.words}: no solution has both, and close to there this one is in between"
+        for each in disagreements(problem)
+    ]
+    if march.end < problem.box[TIME][1] and not interrupted:
+        why = {
+            "stuck": "beyond, the slabs of time become too short: it may blow up there",
+            "too many slabs": "beyond, there would be too many slabs of time",
+        }[march.trouble]
+        words.append(f"solved up to t = {march.end:.6g}; {why}")
+    if estimate > tolerance:
+        counts = " and ".join(
+            f"{level.slabs} slabs of time of {level.points} points" for level in levels[-2:]
+        )
+        words.append(
+            f"the error is estimated to be {estimate:.0e}, not below the tolerance of"
+            f" {tolerance:g}: that is by how much solutions with {counts} differ"
+        )
+    return tuple(words)
+
+
+# --- what is kept of a march ------------------------------------------------------------------
+
+
+@dataclass
+class _Kept:
+    """A march, and what it has done, compressed window by window."""
+
+    evolution: SpaceEvolution
+    precision: LargePrecision
+    windows: list[Products] = field(default_factory=list)
+    _slabs: list[LargeSlabDone] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.march = LargeMarch(self.evolution, self.precision, self.add)
+
+    def add(self, slab: LargeSlabDone) -> None:
+        """Takes a slab that is done."""
+        if self._slabs:
+            other = slab.space.grids != self._slabs[-1].space.grids
+            numbers = sum(m.size for s in self._slabs for m in s.modes)
+            if len(self._slabs) >= WINDOW or numbers > HELD or (other and any(slab.space.lifted)):
+                self.flush()
+        self._slabs.append(slab)
+
+    def flush(self) -> None:
+        """Compresses what is not yet."""
+        if self._slabs:
+            cut = min(max(CUT * self.precision.tolerance, 1e-14), 1e-6)
+            self.windows.append(_window(self._slabs, cut))
+            self._slabs.clear()
+
+
+def _window(slabs: Sequence[LargeSlabDone], cut: float) -> Products:
+    """Slabs as one window, in the coefficients of piecewise polynomials."""
+    of = slabs[0].space.evolution
+    grids = tuple(
+        max(each, key=lambda g: g.number) for each in zip(*(s.space.grids for s in slabs))
+    )
+    space = Space(of, grids)
+    times = np.array([slabs[0].start, *(s.end for s in slabs)])
+    lengths = np.diff(times)
+    lengths = np.maximum(lengths, lengths.sum() / len(lengths))
+    factors, cores = [], []
+    for c in range(of.fields):
+        each = np.stack(
+            [
+                s.modes[c] if s.space.grids == grids else s.space.moved(s.modes[c], grids, c)
+                for s in slabs
+            ]
+        )
+        number = each.shape[1]
+        weight = np.sqrt(lengths[:, None] / (2 * np.arange(number) + 1)).ravel()
+        whole = each.reshape(weight.size, *each.shape[2:]) * weight.reshape(-1, *(1,) * len(grids))
+        back = []
+        for i, axis in enumerate(space.axes[c]):
+            scaled, own = _orthonormal(axis, whole.shape[i + 1])
+            if scaled is not None:
+                whole = along(scaled, whole, i + 1)
+            back.append(own)
+        core, columns = tucker_by_svd(whole)
+        kept = leading_block(core, cut * float(np.linalg.norm(core)))
+        core = core[tuple(slice(n) for n in kept)]
+        columns = [column[:, :n] for column, n in zip(columns, kept)]
+        first = (columns[0] / weight[:, None]).reshape(len(slabs), number, -1)
+        others = [np.einsum("ebn,nr->ebr", own, q) for own, q in zip(back, columns[1:])]
+        factors.append([first, *others])
+        cores.append(core)
+    edges = {TIME: times}
+    for axis, grid in zip(of.space, grids):
+        edges[axis] = _edges(grid)
+    joined = []
+    for own in zip(*factors):
+        shape = np.max([f.shape for f in own], axis=0)
+        joined.append(np.stack([padded(f, *shape) for f in own]))
+    shape = np.max([core.shape for core in cores], axis=0)
+    return Products(edges, tuple(joined), np.stack([padded(core, *shape) for core in cores]))
+
+
+def _edges(grid: Grid) -> Array:
+    pieces = math.ceil(grid.number / 8) if grid.periodic else 1
+    return np.linspace(*grid.bounds, pieces + 1)
+
+
+def _orthonormal(axis: FieldAxis, number: int) -> tuple[Array | None, Array]:
+    """From the values of an axis to coefficients of orthonormal functions; and from these to
+    Legendre coefficients, (pieces, polynomials, coefficients). Waves have values already."""
+    grid = axis.grid
+    if grid.periodic:
+        return None, waves_to_pieces(grid)
+    scale = np.sqrt(2 * np.arange(axis.number) + 1)
+    there = axis.coefficients[:, :number] / scale[:, None]
+    return there, np.diag(scale)[None]
+
+
+def waves_to_pieces(grid: Grid, polynomials: int = 16) -> Array:
+    """From the values of waves at the points of an axis to Legendre coefficients in pieces."""
+    edges, (unit, weights) = _edges(grid), legendre.leggauss(polynomials + 4)
+    points = (edges[1:] + edges[:-1])[:, None] / 2 + np.diff(edges)[:, None] / 2 * unit
+    values = FieldAxis(grid).at(points.ravel())[0].reshape(*points.shape, grid.number)
+    project = (np.arange(polynomials) + 0.5)[:, None]
+    project = project * legendre.legvander(unit, polynomials - 1).T * weights
+    return np.einsum("bp,epn->ebn", project, values)
+
+
+# --- how far apart ----------------------------------------------------------------------------
+
+
+def _apart(of: SpaceEvolution, coarse: Sequence[Products], fine: Sequence[Products]) -> float:
+    """The relative L2 difference of two marches as far as both went, of the worst field."""
+    free = gauge_freedom(of.problem)
+    fields = range(of.fields)
+    apart, size = np.zeros(of.fields), np.zeros(of.fields)
+    starts = np.array([w.edges[TIME][0] for w in coarse])
+    end = coarse[-1].edges[TIME][-1]
+    for window in fine:
+        rules = [_rule(window.edges[TIME], INSTANTS)]
+        for axis, factor in zip(of.space, window.factors[1:]):
+            pieces, polynomials = factor.shape[1:3]
+            rules.append(_rule(window.edges[axis], polynomials if pieces == 1 else 8))
+        times, shares = rules[0]
+        owner = np.searchsorted(starts, times, side="right") - 1
+        axes = tuple(range(1, len(rules)))
+        for o in np.unique(owner):
+            here = (owner == o) & (times <= end)
+            if not np.any(here):
+                continue
+            points = [times[here], *(r[0] for r in rules[1:])]
+            for c in fields:
+                ours, theirs = _values(window, c, points), _values(coarse[o], c, points)
+                if of.problem.fields[c] in free:
+                    ours, theirs = (v - v.mean(axes, keepdims=True) for v in (ours, theirs))
+                off, whole = (ours - theirs) ** 2, ours**2
+                for weights in (r[1] for r in rules[:0:-1]):
+                    off, whole = off @ weights, whole @ weights
+                apart[c] += shares[here] @ off
+                size[c] += shares[here] @ whole
+    size = np.maximum(size, 1e-18 * size.max())
+    found = np.sqrt(apart / np.maximum(size, 1e-300))
+    return float(found.max()) if np.all(np.isfinite(found)) else math.inf
+
+
+def _rule(edges: Array, number: int) -> tuple[Array, Array]:
+    """Gauss's points in every piece, and their weights."""
+    unit, weights = legendre.leggauss(number)
+    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+    return (middle[:, None] + half[:, None] * unit).ravel(), (half[:, None] * weights).ravel()
+
+
+def _values(window: Products, c: int, points: Sequence[Array]) -> Array:
+    """A field on the lattice of these points."""
+    assert window.cores is not None
+    found = window.cores[c]
+    for i, (edges, factor, x) in enumerate(zip(window.edges.values(), window.factors, points)):
+        e = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
+        unit = 2 * (x - edges[e]) / (edges[e + 1] - edges[e]) - 1
+        basis = legendre.legvander(unit, factor.shape[2] - 1)
+        own = np.einsum("pb,pbr->pr", basis, factor[c][e])
+        found = along(own, found, i)
+    return found
