@@ -110,6 +110,7 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
             levels.append(
                 LargeLevel(allowed, march.slabs, march.points, march.iterations, apart, seconds)
             )
+            context.tell_level(f"march {len(levels)}: {march.slabs} slabs of time", apart)
             if apart > GAIN * estimate and apart < math.inf:
                 # what a finer march could not gain is in the last two alike
                 if apart < estimate:
@@ -172,7 +173,8 @@ def _watching(
             share = (number + (t - first) / (last - first)) / MARCHES
             losses = {"total": march.precision.tolerance}
             speed = march.slabs / (now - began)
-            context.report(Progress(int(1000 * share), 1000, losses, None, speed))
+            place = f"march {number + 1}, {march.slabs} slabs of time, t = {t:.4g} of {last:.4g}"
+            context.report(Progress(int(1000 * share), 1000, losses, None, speed, place))
         return context.interrupt.asked
 
     return stopped
