@@ -1,5 +1,6 @@
 """The package as others get it: a wheel, an sdist, an empty environment, the versions it works with."""
 
+import inspect
 import json
 import os
 import re
@@ -7,11 +8,15 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import typing
 import venv
 import zipfile
 from pathlib import Path
 
+import public_surface
 import pytest
+
+import separax as sx
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -49,6 +54,23 @@ def test_extras_are_explained():
     assert {row[0].strip("`"): set(re.findall("`(.*?)`", row[1])) for row in rows} == {
         extra: set(map(names, packages)) for extra, packages in extras.items()
     }
+
+
+# --- types ---------------------------------------------------------------------------------------------
+
+
+def test_the_whole_public_surface_is_checked_strictly():
+    """`make check` finds no fault in a program that uses all of it."""
+    text = Path(public_surface.__file__).read_text()
+    assert text.startswith("# pyright: strict")
+    assert {f"sx.{name}" for name in sx.__all__} <= set(re.findall(r"sx\.\w+", text))
+    assert "tests/public_surface.py" in PROJECT["tool"]["pyright"]["include"]
+    assert public_surface.problems().names
+    assert len(public_surface.recipes()) > 10
+    for one in typing.get_overloads(inspect.unwrap(sx.solve)):
+        assert list(inspect.signature(one).parameters) == list(
+            inspect.signature(sx.solve).parameters
+        )
 
 
 # --- built and installed -----------------------------------------------------------------------------

@@ -109,6 +109,25 @@ def is_traced(*trees: Any) -> bool:
     return any(isinstance(leaf, Tracer) for leaf in leaves)
 
 
+def as_varying(value: Tree, *trees: Any) -> Tree:
+    """Arrays that vary over the devices of a `shard_map` as those of other trees do: what a loop
+    begins with must vary as what it makes of them.
+
+    Arguments:
+        value: a pytree of arrays, which stay what they are.
+        trees: pytrees; what is no array in them has no say.
+    """
+    leaves = [leaf for leaf in jax.tree.leaves(trees) if eqx.is_array(leaf) and leaf.size]
+    never = [jnp.ravel(leaf)[0] for leaf in leaves]
+
+    def one(array: Array) -> Array:
+        return functools.reduce(
+            lambda a, other: jnp.where(False, other.astype(a.dtype), a), never, array
+        )
+
+    return jax.tree.map(one, value)
+
+
 @contextlib.contextmanager
 def in_float64(wanted: bool = True) -> Iterator[None]:
     """Allows float64 inside, whatever JAX was told elsewhere. A decorator, too: `@in_float64()`.

@@ -14,8 +14,9 @@ which add up to one, gives every crossing the area A |nᵢ|.
 from __future__ import annotations
 
 import copy
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import jax
@@ -180,15 +181,30 @@ class Shape:
         line."""
         bounds = np.array([self.box[a] for a in self.axes])
         length = bounds[:, 1] - bounds[:, 0]
-        middles = (np.arange(lines) + 0.5) / lines
-        nodes = np.linspace(0, 1, lines + 1)
-        grid = np.meshgrid(
-            *[nodes if i == axis else middles for i in range(len(bounds))], indexing="ij"
-        )
-        points = bounds[:, 0] + np.stack([g.ravel() for g in grid], 1) * length
+        each = [
+            low
+            + (np.linspace(0, 1, lines + 1) if i == axis else (np.arange(lines) + 0.5) / lines)
+            * long
+            for i, (low, long) in enumerate(zip(bounds[:, 0], length))
+        ]
+        section = math.prod(length[i] / lines for i in range(len(bounds)) if i != axis)
+        return self._entered(axis, each)[0], section
+
+    def _entered(self, axis: int, each: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Where lines along one axis enter or leave the shape, and the number of each one's line.
+
+        Arguments:
+            axis: the number of the axis.
+            each: by axis coordinates: those of the lines, and along the axis the nodes between
+                which a line is looked at.
+        """
+        bounds = np.array([self.box[a] for a in self.axes])
+        grid = np.meshgrid(*each, indexing="ij")
+        points = np.stack([g.ravel() for g in grid], 1)
         points[:, axis] = np.clip(points[:, axis], *bounds[axis])
         found = np.moveaxis(self.contains(points).reshape(grid[0].shape), axis, -1)
         places = np.moveaxis(points.reshape(*grid[0].shape, -1), axis, -2)
+        line = np.arange(found[..., 0].size).reshape(found.shape[:-1])
         # beyond its faces nothing is inside: the ends of a line are crossings where it ends inside
         first, last = places[..., 0, :][found[..., 0]], places[..., -1, :][found[..., -1]]
         change = found[..., 1:] != found[..., :-1]
@@ -199,8 +215,35 @@ class Shape:
             middle = 0.5 * (inner + outer)
             here = self.contains(middle)[:, None]
             inner, outer = np.where(here, middle, inner), np.where(here, outer, middle)
-        section = math.prod(length[i] / lines for i in range(len(bounds)) if i != axis)
-        return np.concatenate([first, last, inner]), section
+        lines = [
+            line[found[..., 0]],
+            line[found[..., -1]],
+            np.broadcast_to(line[..., None], change.shape)[change],
+        ]
+        return np.concatenate([first, last, inner]), np.concatenate(lines)
+
+    def boundary_near(
+        self, lines: Mapping[str, tuple[np.ndarray, np.ndarray]], nodes: Mapping[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The boundary as the lines of a lattice meet it, like `boundary`.
+
+        Arguments:
+            lines: by axis coordinates, and the length that each of them stands for.
+            nodes: by axis the places between which a line is looked at.
+        """
+        found = []
+        for i, axis in enumerate(self.axes):
+            each = [nodes[a] if a == axis else lines[a][0] for a in self.axes]
+            points, line = self._entered(i, each)
+            widths = [lines[a][1] for a in self.axes if a != axis]
+            section = functools.reduce(np.multiply.outer, widths, np.ones(()))
+            section = np.broadcast_to(np.ravel(section)[line], len(points))
+            normals = self._normals(points, np.full(len(points), i))
+            area = section * np.abs(normals[:, i])
+            kept = area > 1e-3 * section
+            found.append((points[kept], normals[kept], area[kept]))
+        points, normals, area = (np.concatenate(each) for each in zip(*found))
+        return points, normals, area
 
     def _normals(self, points: np.ndarray, along: np.ndarray) -> np.ndarray:
         """Outward unit normals: of the box where a point lies on its face, of the shape

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
+from jax import lax
 from jaxtyping import Array, Float
 from numpy.polynomial.chebyshev import chebder
-from scipy.fft import dct
 
 from ..core import PRECISION
 from .taylor import Taylor, coefficients, derivatives, stack_orders
@@ -52,18 +56,40 @@ def fourier(x: Positions, period: float, frequencies: int, order: int) -> Taylor
 
 
 def chebyshev(x: Positions, number: int, order: int) -> Taylor:
-    """T₀ … T_{number-1} of a coordinate in [-1, 1]: cos(n arccos x), which needs no recurrence.
-    Derivatives are combinations of the same polynomials, by a matrix of whole numbers."""
-    values = jnp.cos(jnp.arccos(jnp.clip(x, -1, 1))[:, None] * jnp.arange(number, dtype=x.dtype))
-    by_one = np.zeros((number, number))
-    for n in range(1, number):
-        by_one[: max(n, 1), n] = chebder(np.eye(number)[n])[: max(n, 1)]
-    out, turned = [values], np.eye(number)
+    """T₀ … T_{number-1} of a coordinate in [-1, 1]. Derivatives are combinations of the same
+    polynomials, by a matrix of whole numbers."""
+    values = _chebyshev(x, number)
+    out, turned, by_one = [values], np.eye(number), _differentiated(number)
     for k in range(1, order + 1):
         turned = by_one @ turned
         matrix = jnp.asarray(turned / math.factorial(k), x.dtype)
         out.append(jnp.matmul(values, matrix, precision=PRECISION))
     return stack_orders(out)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _chebyshev(x: Positions, number: int) -> Float[Array, "points {number}"]:
+    """cos(n arccos x), which needs no recurrence; but JAX would differentiate arccos, whose slope
+    is infinite at both ends of the axis."""
+    return jnp.cos(jnp.arccos(jnp.clip(x, -1, 1))[:, None] * jnp.arange(number, dtype=x.dtype))
+
+
+@_chebyshev.defjvp
+def _chebyshev_tangent(number: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    values = _chebyshev(*primals, number)
+    slopes = jnp.matmul(
+        values, jnp.asarray(_differentiated(number), values.dtype), precision=PRECISION
+    )
+    return values, slopes * tangents[0][:, None]
+
+
+@functools.cache
+def _differentiated(number: int) -> np.ndarray:
+    """The derivatives of T₀ … T_{number-1} in the same polynomials, column by column."""
+    found = np.zeros((number, number))
+    for n in range(1, number):
+        found[:n, n] = chebder(np.eye(number)[n])[:n]
+    return found
 
 
 def piece(
@@ -73,8 +99,10 @@ def piece(
     other pieces, and a one, all that is a polynomial on each and continuous. Its upper end is the
     next piece's, unless it is the last."""
     slope = 2 / (high - low)
-    unit = jnp.clip((x - low) * slope - 1, -1, 1)
-    inside = ((x >= low) & ((x <= high) if last else (x < high)))[:, None]
+    unit = (x - low) * slope - 1
+    within = (x >= low) & ((x <= high) if last else (x < high))
+    unit = jnp.where(within, unit, lax.stop_gradient(jnp.clip(unit, -1, 1)))
+    inside = within[:, None]
     values, *others = coefficients(chebyshev(unit, number, order)[..., 1:])
     scaled = (jnp.where(inside, c * slope**k, 0.0) for k, c in enumerate(others, 1))
     return stack_orders([values, *scaled])
@@ -129,7 +157,7 @@ class Line:
         """The series through values at an odd number of nodes (along the first dimension)."""
         number = len(values)
         if not self.periodic:
-            found = np.asarray(dct(values, type=2, axis=0)) / number
+            found = np.asarray(scipy.fft.dct(values, type=2, axis=0)) / number
             found[0] /= 2
             return found
         waves = np.fft.rfft(values, axis=0) / number

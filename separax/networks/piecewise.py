@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..core import as_varying
 from ..domain import Box
 from ..separable import AbstractFormat, sum_of_products, tucker_format
 from .bodies import MLP, Layer
@@ -78,7 +79,7 @@ def _sum(
 
     nothing = jnp.zeros((order + 1, len(unit)), unit.dtype)
     total = jnp.zeros((*nothing.shape, coefficients.shape[2]), unit.dtype)
-    first = (nothing, nothing.at[0].set(1.0), total)
+    first = as_varying((nothing, nothing.at[0].set(1.0), total), unit, piece, coefficients)
     return lax.scan(add, first, (numbers, jnp.moveaxis(coefficients, 1, 0)))[0][2]
 
 

@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 
 from ..core import (
     InputError,
+    as_varying,
     check_fits,
     default_device,
     in_callers_precision,
@@ -245,7 +246,8 @@ def _chosen(
         return total, None
 
     nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-    return jax.lax.scan(body, nothing, (jnp.arange(len(pieces)), stacked))[0]
+    begin = as_varying(nothing, place, stacked)
+    return jax.lax.scan(body, begin, (jnp.arange(len(pieces)), stacked))[0]
 
 
 def _owners(edges: Sequence[float], times: Any) -> Any:

@@ -15,15 +15,18 @@ from collections.abc import Iterator
 from ..equations import Problem
 from ..solution import Solution, Timing
 from .advice import advised, stopped
+from .box_solution import ProductsInBox
 from .large_solution import LargeSlabs
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
+from .spline_solution import SplineWay
 from .trained import Context
 from .ways import AbstractWay, Turn
 
 TOLERANCE = 1e-4  # relative L2 error, where none is given
 POLYNOMIALS = Polynomials.__name__
-WAYS: tuple[AbstractWay, ...] = (Slabs(), LargeSlabs())  # those of one turn in this order
+# those of one turn in this order
+WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), Slabs(), LargeSlabs(), SplineWay())
 
 
 def is_solvable_directly(problem: Problem) -> bool:
@@ -49,7 +52,9 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
     for name, found in _tried(problem, tolerance, seed, context):
         spent.append(found.timing)
         latest[name] = found
-        if _estimate(found) <= tolerance or context.interrupt.asked:
+        is_one_of_many = any(getattr(level, "family", 0) for level in found.levels[-1:])
+        sure = is_one_of_many and name != POLYNOMIALS
+        if _estimate(found) <= tolerance or sure or context.interrupt.asked:
             break
     if not latest:
         return None

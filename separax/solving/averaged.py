@@ -10,17 +10,14 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.fft
-import scipy.linalg
+import scipy
 
 from ..equations import gauge_freedom
 from .elements import TimeRule
 from .large_slab import Array, LargeSlab, Space, along
 
-fft: Any = scipy.fft
 SINGULAR = 1e-11  # of the product of the sizes of its rows: a determinant that is zero
 MOST_DENSE = 5_000  # unknowns per stage for which there is a matrix
 
@@ -92,7 +89,7 @@ class Averaged:
         amounts = np.einsum("js,rs...->jr...", self.stages.there, right)
         waves = [i + 2 for i, v in enumerate(self.vectors) if v is None]
         if waves:
-            amounts = fft.fftn(amounts, axes=waves, overwrite_x=True)
+            amounts = np.asarray(scipy.fft.fftn(amounts, axes=waves, overwrite_x=True))
         for i, own in enumerate(self.vectors):
             if own is not None:
                 amounts = along(own[1], amounts, i + 2)
@@ -104,7 +101,7 @@ class Averaged:
             if own is not None:
                 found = along(own[0], found, i + 2)
         if waves:
-            found = fft.ifftn(found, axes=waves, overwrite_x=True)
+            found = np.asarray(scipy.fft.ifftn(found, axes=waves, overwrite_x=True))
         real = np.einsum("sj,jc...->cs...", np.real(self.stages.back), np.real(found))
         return real - np.einsum("sj,jc...->cs...", np.imag(self.stages.back), np.imag(found))
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ..core import InputError, finite, in_float64, listed, shown, whole
 from ..equations import Problem
@@ -18,6 +18,42 @@ from .advice import advise, stopped
 from .automatic import TOLERANCE, automatic, is_solvable_directly
 from .marching import march, windows_of_length
 from .trained import Asked, Context, Training, keep_or_say
+
+
+@overload
+def solve(
+    problem: Problem,
+    recipe: Recipe | None = None,
+    *,
+    tolerance: float | None = None,
+    seed: int = 0,
+    windows: int = 1,
+    window: float | None = None,
+    warm: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    seconds: float | None = None,
+    progress: bool | None = None,
+    callback: Any = None,
+) -> Solution: ...
+
+
+@overload
+def solve(
+    problem: Problem,
+    recipe: Recipe | None = None,
+    *,
+    tolerance: float | None = None,
+    seed: Sequence[int],
+    windows: int = 1,
+    window: float | None = None,
+    warm: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    seconds: float | None = None,
+    progress: bool | None = None,
+    callback: Any = None,
+) -> Ensemble: ...
 
 
 @in_float64()

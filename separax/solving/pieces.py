@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 
 from ..core import in_float64
 from ..domain import TIME
@@ -44,6 +44,25 @@ class Products:
     factors: tuple[np.ndarray, ...]
     cores: np.ndarray | None = None
 
+    @classmethod
+    def of(
+        cls, edges: Edges, fields: Sequence[tuple[Sequence[np.ndarray], np.ndarray]]
+    ) -> Products:
+        """Fields of which each has factors by axis and a core of its own.
+
+        Arguments:
+            edges: of the pieces, by axis.
+            fields: by field, the factors (pieces, polynomials, columns) and the core.
+        """
+        factors = []
+        for own in zip(*(factors for factors, _ in fields)):
+            shape = np.max([f.shape for f in own], axis=0)
+            factors.append(np.stack([padded(f, *shape) for f in own]))
+        if len(edges) < 3:
+            return cls(edges, tuple(factors))
+        shape = np.max([core.shape for _, core in fields], axis=0)
+        return cls(edges, tuple(factors), np.stack([padded(core, *shape) for _, core in fields]))
+
     def ordered(self, axes: Sequence[str]) -> Products:
         """The same with the axes in another order."""
         order = [list(self.edges).index(axis) for axis in axes]
@@ -62,15 +81,7 @@ def compressed(edges: Edges, fields: Sequence[np.ndarray], cut: float) -> Produc
         fields: by field the Legendre coefficients, (pieces, polynomials, pieces, polynomials, …).
         cut: the relative L2 norm that may be left out of a field.
     """
-    each = [_one_field(list(edges.values()), field, cut) for field in fields]
-    factors = []
-    for own in zip(*(factors for factors, _ in each)):
-        shape = np.max([f.shape for f in own], axis=0)
-        factors.append(np.stack([padded(f, *shape) for f in own]))
-    if len(edges) < 3:
-        return Products(edges, tuple(factors))
-    shape = np.max([core.shape for _, core in each], axis=0)
-    return Products(edges, tuple(factors), np.stack([padded(core, *shape) for _, core in each]))
+    return Products.of(edges, [_one_field(list(edges.values()), field, cut) for field in fields])
 
 
 def _one_field(
@@ -87,21 +98,29 @@ def _one_field(
         shape = [1] * field.ndim
         shape[2 * i : 2 * i + 2] = weight.shape
         weighed = weighed * weight.reshape(shape)
-    matrix = weighed.reshape([w.size for w in weights])
-    if matrix.ndim == 1:
-        columns, core = [matrix[:, None]], np.ones(1)
-    elif matrix.ndim == 2:
-        u, sizes, v = scipy.linalg.svd(matrix, full_matrices=False)
+    columns, core = low_rank(weighed.reshape([w.size for w in weights]), cut)
+    return [c.reshape(*w.shape, -1) / w[..., None] for c, w in zip(columns, weights)], core
+
+
+def low_rank(values: np.ndarray, cut: float) -> tuple[list[np.ndarray], np.ndarray]:
+    """An array as few products: by axis columns, and the core that joins them; along two axes
+    columns of the same number are multiplied, and the core is of ones.
+
+    Arguments:
+        values: with as many dimensions as there are axes.
+        cut: the part of their norm that may be left out.
+    """
+    if values.ndim == 1:
+        return [values[:, None]], np.ones(1)
+    if values.ndim == 2:
+        u, sizes, v = scipy.linalg.svd(values, full_matrices=False)
         left = np.sqrt(np.cumsum(sizes[::-1] ** 2))[::-1]
         rank = max(1, int(np.sum(left > cut * max(left[0], TINY))))
         roots = np.sqrt(sizes[:rank])
-        columns, core = [u[:, :rank] * roots, v[:rank].T * roots], np.ones(rank)
-    else:
-        core, columns = tucker_by_svd(matrix)
-        kept = leading_block(core, cut * float(np.linalg.norm(core)))
-        columns = [c[:, :n] for c, n in zip(columns, kept)]
-        core = core[tuple(slice(n) for n in kept)]
-    return [c.reshape(*w.shape, -1) / w[..., None] for c, w in zip(columns, weights)], core
+        return [u[:, :rank] * roots, v[:rank].T * roots], np.ones(rank)
+    core, columns = tucker_by_svd(values)
+    kept = leading_block(core, cut * float(np.linalg.norm(core)))
+    return [c[:, :n] for c, n in zip(columns, kept)], core[tuple(slice(n) for n in kept)]
 
 
 def padded(array: np.ndarray, *shape: int) -> np.ndarray:

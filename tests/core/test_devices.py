@@ -54,10 +54,6 @@ def test_large_solves_and_all_training_are_a_gpus(monkeypatch, name, how):
     assert not is_for_the_processor(name, **how)
 
 
-def test_without_a_gpu_nothing_is_moved():
-    assert not is_for_the_processor("helmholtz")
-
-
 @pytest.mark.whole
 def test_a_solution_says_on_which_device_it_was_found_also_where_it_is_loaded(
     monkeypatch, tmp_path
@@ -137,14 +133,3 @@ def test_coordinates_that_are_the_same_are_one_set_of_rows():
     first, again, other = rows.add(jnp.zeros(1)), rows.add(jnp.zeros(1)), rows.add(jnp.ones(1))
     assert first == again == slice(0, 1)
     assert other == slice(1, 2)
-
-
-@pytest.mark.whole
-def test_adding_up_many_points_alone_changes_no_gradient(monkeypatch):
-    """The barrier is in the gradient only, and on nothing's way."""
-    monkeypatch.setattr("separax.core.tuning.BIAS_KERNEL", 10**6)
-    _, value, gradient = value_and_gradient("klein-gordon", "spinn-mod", 5, "float64")
-    monkeypatch.setattr("separax.core.tuning.BIAS_KERNEL", 1)
-    _, settled, its_gradient = value_and_gradient("klein-gordon", "spinn-mod", 5, "float64")
-    assert settled == value
-    assert np.linalg.norm(its_gradient - gradient) <= 1e-14 * np.linalg.norm(gradient)

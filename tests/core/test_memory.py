@@ -54,11 +54,3 @@ def test_a_group_of_the_first_version(system):
     write(groups / "memory/job/memory.usage_in_bytes", 2 * GB)
     write(groups / "memory/job/memory.stat", f"total_inactive_file {GB}")
     assert devices._of_group(proc, groups) == 4 * GB
-
-
-def test_the_lesser_of_the_two_counts(monkeypatch):
-    monkeypatch.setattr("separax.core.devices._of_machine", lambda: 7)
-    monkeypatch.setattr("separax.core.devices._of_group", lambda: 3)
-    assert devices.available() == 3
-    monkeypatch.setattr("separax.core.devices._of_group", lambda: None)
-    assert devices.available() == 7

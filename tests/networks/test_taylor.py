@@ -77,10 +77,6 @@ POINTS = np.linspace(-0.9, 1.3, 6)
 CUBIC = (0.3, -1.2, 0.5, 0.8)
 
 
-def cubic(x):
-    return 0.3 - 1.2 * x + 0.5 * x**2 + 0.8 * x**3
-
-
 # --- operations -----------------------------------------------------------------------------------------------------
 
 
@@ -93,11 +89,6 @@ def test_an_activation_of_any_series_is_differentiated_by_the_chain_rule(name, o
     assert_close(
         found.reshape(order + 1, -1), at_zero(lambda h: getattr(jnp, name)(function(h)), order)
     )
-
-
-def test_an_activation_to_order_six():
-    found = jax.jit(lambda x: derivatives(activated("sin", polynomial(x, CUBIC, 6))))(POINTS)
-    assert_close(found, nested(lambda x: jnp.sin(cubic(x))[None], POINTS, 6))
 
 
 def test_every_activation_is_covered_here():
@@ -179,12 +170,6 @@ def test_a_piece_has_slopes_up_to_its_ends_and_none_beyond(dtype):
     inner, last = (piece(x, -1.0, 3.0, 3, 1, last=last)[1, :, 0] for last in (False, True))
     np.testing.assert_allclose(inner, [0, 0.5, 0.5, 0, 0], atol=1e-6)
     np.testing.assert_allclose(last, [0, 0.5, 0.5, 0.5, 0], atol=1e-6)
-
-
-def test_a_constant_has_no_derivatives():
-    series = constant(jnp.full((5, 2), 3.0), 2)
-    np.testing.assert_array_equal(series[0], 3.0)
-    np.testing.assert_array_equal(series[1:], 0.0)
 
 
 def test_coefficients_become_derivatives_by_factorials():
@@ -279,25 +264,7 @@ def test_a_body_takes_series_to_the_derivatives_of_the_plain_network(make, activ
     )  # fourth derivatives are sums of hundreds of products
 
 
-def test_a_body_to_order_six():
-    body, forward = modified_mlp(np.random.default_rng(6), "tanh", depth=1)
-    found = jax.jit(lambda x: derivatives(through(body, polynomial(x, (0.0, 1.0), 6))))(POINTS[:2])
-    assert_close(
-        found, nested(forward, POINTS[:2], 6), 1e-10
-    )  # sixth derivatives are sums of thousands
-
-
-@pytest.mark.parametrize("make", [mlp, modified_mlp])
-def test_a_lower_order_is_the_beginning_of_a_higher_one(make):
-    body, _ = make(np.random.default_rng(7), "tanh")
-    low, high = (
-        jax.jit(lambda x, order=order: through(body, polynomial(x, (0.0, 1.0), order)))(POINTS)
-        for order in (2, 4)
-    )
-    assert_close(low, high[:3])
-
-
-@pytest.mark.parametrize("points", [5, 128, 200])
+@pytest.mark.parametrize("points", [5, 200])
 @pytest.mark.parametrize("inputs", [1, 6])
 @pytest.mark.parametrize("axis", [-3, -2])
 def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, inputs, axis):
@@ -318,16 +285,14 @@ def test_the_gradient_of_a_layer_is_the_same_on_a_gpu(monkeypatch, points, input
         return jnp.moveaxis(dense(jnp.moveaxis(series, -3, axis), weight, bias, axis), axis, -3)
 
     def gradients(layer):
-        return jax.grad(lambda *a: jnp.sum(back * layer(*a)), (0, 1, 2))(series, weight, bias)
+        total = jax.grad(lambda *a: jnp.sum(back * layer(*a)), (0, 1, 2))
+        return jax.jit(lambda *a: (layer(*a), *total(*a)))(series, weight, bias)
 
     expected = gradients(plain)
     for platform in ("cpu", "gpu"):
         monkeypatch.setattr(
             "separax.networks.layers.default_device",
             lambda platform=platform: SimpleNamespace(platform=platform),
-        )
-        np.testing.assert_allclose(
-            turned(series, weight, bias), plain(series, weight, bias), rtol=1e-11, atol=1e-11
         )
         for one, other in zip(gradients(turned), expected):
             np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)

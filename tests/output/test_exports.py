@@ -16,7 +16,7 @@ from untrained import untrained_march
 import separax as sx
 from separax.cli.app import app
 from separax.output import animation
-from separax.output.writers import Grid, pieces, write_vtr
+from separax.output.writers import pieces
 
 T, X, Y = np.linspace(0, 1, 5), np.linspace(-1, 1, 6), np.linspace(0, 2, 7)
 ON = {"t": T, "x": X, "y": Y}
@@ -228,12 +228,6 @@ def test_bad_input_is_named(run, tmp_path, monkeypatch, options, words):
     assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
 
 
-def test_a_vtk_grid_has_three_axes(solution, tmp_path):
-    four = Grid(solution, dict.fromkeys("txyz", T), (), ("u",), {})
-    with pytest.raises(sx.InputError, match=r"three axes at most.*t=0.5.*\.pvd"):
-        write_vtr(four, tmp_path / "draft", tmp_path / "out.vtr")
-
-
 # --- pictures -------------------------------------------------------------------------------------
 
 
@@ -311,8 +305,3 @@ def test_a_film_has_its_frames(run, tmp_path, monkeypatch, options, moves):
         assert (film.format, film.n_frames, film.info["duration"]) == ("GIF", 3, 200)
     ((_, field, at, order),) = seen
     assert (field, order, len(at[moves])) == ("u", (moves, "x"), 3)
-
-
-def test_python_exports_pictures_too(solution, tmp_path, drawn):
-    solution.d(x=1).export(tmp_path / "o.png", field="v", t=0.5, points=5)
-    close(drawn[0].T, solution.d(x=1), "v", t=0.5, x=np.linspace(-1, 1, 5), y=np.linspace(0, 2, 5))

@@ -13,7 +13,6 @@ import separax as sx
 from separax.core.errors import InputError
 from separax.domain.places import flatten
 from separax.equations.tracing import Inputs
-from separax.paper.reproduce.plan import plan
 from separax.recipe import weightings as causal
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
@@ -207,11 +206,6 @@ def test_a_run_goes_on_with_its_tolerance(tmp_path, monkeypatch):
         )
 
 
-def test_a_recipe_without_it_is_described_as_ever():
-    assert "weighting" not in repr(sx.Recipe())
-    assert "weighting=Causal(slices=8" in repr(recipe())
-
-
 # --- refused --------------------------------------------------------------------------------------
 
 STILL = sx.Problem(sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.xx + u.yy, [sx.Dirichlet(0)])
@@ -257,16 +251,3 @@ CYCLE = sx.Problem(
 def test_what_cannot_be_is_named(make, words):
     with pytest.raises(InputError, match=words):
         make()
-
-
-def test_there_are_no_more_slices_than_points():
-    assert [sx.Causal().number(n) for n in (8, 32, 64)] == [8, 32, 32]
-
-
-def test_the_papers_baseline_is_run_only_if_it_is_asked_for():
-    assert not [job for job in plan(["navier-stokes"]) if "causal" in job.network]
-    jobs = plan(["navier-stokes"], networks=["causal-pinn"])
-    assert [(job.points, job.train) for job in jobs] == [(16, True), (32, False)]
-    _, how = jobs[0].make()
-    _, plain = dataclasses.replace(jobs[0], network="pinn-mod").make()
-    assert how == dataclasses.replace(plain, weighting=sx.Causal())

@@ -13,7 +13,7 @@ import pytest
 import separax as sx
 from separax.residuals.loss import Loss
 from separax.runs.states import States
-from separax.training.trainer import VALIDATION_DRAW, Trainer
+from separax.training.trainer import VALIDATION_DRAW
 
 
 def recipe(*optimisers, **options):
@@ -186,35 +186,6 @@ def test_the_second_goes_on_where_adam_ended(second, precision):
     np.testing.assert_allclose(np.sum([*found.history.losses.values()], axis=0), total, rtol=1e-4)
 
 
-def test_stages_count_on(monkeypatch):
-    seen, compiled, before = [], [], Trainer.compile
-    monkeypatch.setattr(
-        Trainer, "compile", lambda self, state: compiled.append(before(self, state)) or compiled[-1]
-    )
-    how = recipe(
-        sx.Adam(1e-3, steps=25), sx.LBFGS(15), sx.Adam(1e-3), steps=12, sampler=sx.Uniform(every=10)
-    )
-    found = sx.solve(decay(), how, callback=lambda **now: seen.append((now["step"], now["steps"])))
-    np.testing.assert_array_equal(found.history.steps, [0, 10, 20, 25, 35, 40, 50])
-    assert found.timing.steps == how.total_steps == 52
-    assert {steps for _, steps in seen} == {52}
-    assert [step for step, _ in seen] == sorted(step for step, _ in seen)
-    assert seen[-1][0] == 52
-    assert not found.interrupted
-    assert len(compiled) == 3
-    assert found.timing.compile_seconds > sum(c.seconds for c in compiled)
-    assert found.memory_bytes == max(c.bytes for c in compiled)
-    # draws: 0, 1, 2 for Adam, 3 for all of L-BFGS, 4 and 5 for Adam again
-    assert [(s.start, s.end, s.every, s.draw) for s in how.stages] == [
-        (0, 25, 10, 0),
-        (25, 40, None, 3),
-        (40, 52, 10, 4),
-    ]
-    assert [
-        s.draw for s in recipe(sx.Adam(steps=9), sx.LBFGS(9), sampler=sx.GaussLegendre()).stages
-    ] == [0, 0]
-
-
 def test_a_stage_begins_from_the_best_on_one_draw_of_its_own():
     how = recipe(sx.Adam(2e-2), sx.LBFGS(100), steps=200, sampler=sx.Uniform(every=10))
     adam = sx.solve(decay(), recipe(sx.Adam(2e-2), steps=200, sampler=sx.Uniform(every=10)))
@@ -264,19 +235,6 @@ def test_what_fits_the_points_alone_is_not_taken_for_the_solution():
     assert both.history.total[-1] < 1e-4 * both.history.total[60]  # the points are fitted
     assert both.best_loss > 10 * both.history.total[-1]  # and only the points
     assert both.relative_l2() < 1.05 * adam.relative_l2()
-
-
-def test_a_stage_that_finds_nothing_better_leaves_what_it_was_given():
-    how = recipe(sx.LBFGS(100), sx.Adam(1.0, steps=30), sampler=sx.GaussLegendre())
-    found = sx.solve(decay(), how)
-    assert found.history.total[-1] > 100 * found.best_loss  # Adam went far away
-    assert found.best_step <= 100
-    with jax.enable_x64(True):
-        loss = Loss(decay(), how)
-        places = loss.draw(jax.random.key(0), jnp.asarray(0))
-        assert float(loss.total(loss(found.model, places))) == pytest.approx(
-            found.best_loss, rel=1e-2
-        )
 
 
 def test_a_stage_that_diverges_leaves_the_best_of_the_one_before():
@@ -410,8 +368,3 @@ def test_a_recipe_with_other_steps_keeps_its_proportions(total):
         assert changed.total_steps == total
         assert abs(changed.stages[1].steps - total / 5) <= 1
     assert sx.Recipe().with_steps(total).total_steps == total
-
-
-def test_fewer_steps_than_optimisers_are_refused():
-    with pytest.raises(sx.InputError, match="steps must be a whole number of at least 2"):
-        sx.Recipe(optimiser=[sx.Adam(1e-3), sx.LBFGS(500)]).with_steps(1)

@@ -185,18 +185,6 @@ def test_a_network_trained_by_it_and_resumed_bit_for_bit(tmp_path, monkeypatch):
     assert sx.load(tmp_path / "straight").recipe.optimisers == how.optimisers
 
 
-@pytest.mark.whole
-def test_seeds_are_trained_together():
-    """They part where rounding chooses among eigenvectors of one eigenvalue, such as zero, but not
-    far."""
-    how = recipe(sx.SOAP(1e-2, steps=30), precision="float64", sampler=sx.GaussLegendre())
-    _, together = sx.solve(decay(), how, seed=[3, 4])
-    alone = sx.solve(decay(), how, seed=4)
-    assert together.history.total[0] == pytest.approx(alone.history.total[0], rel=1e-12)
-    assert together.history.total[-1] == pytest.approx(alone.history.total[-1], rel=0.05)
-    assert together.history.total[-1] < 0.5 * together.history.total[0]
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -205,7 +205,7 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not(tmp_path, monkeypatch, mos
     monkeypatch.setattr(
         "separax.training.session.LAUNCH_SECONDS", 0.0
     )  # launches as short as they get
-    how = recipe(points=12, optimiser=sx.GaussNewton(12, most))
+    how = recipe(points=12, optimiser=sx.GaussNewton(15, most))
 
     def ctrl_c(step, **_):
         if step == 5:

@@ -131,24 +131,6 @@ def test_every_file_names_its_run(made):
     assert solution.record == files.read_json(folder / "record.json")
 
 
-def test_the_two_states_are_the_last_two(made):
-    """Saved after 100, 200 and 300 steps, and at the end."""
-    found = [files.read_npz(made[1] / name)[0] for name in NAMES]
-    assert sorted(about["step"] for about in found) == [300, 300]
-    assert {about["number"] for about in found} == {3, 4}
-
-
-def test_factors_make_the_fields(made):
-    solution, folder = made
-    with np.load(folder / "factors.npz") as found:
-        for name in ("u", "flux"):
-            values = np.einsum("ir,jr->ij", found[f"{name}.t"], found[f"{name}.x"])
-            assert found[f"{name}.t"].dtype == np.float32
-            true = solution(t=found["nodes.t"], x=found["nodes.x"])[name]
-            np.testing.assert_allclose(values, true, atol=1e-5)
-        assert "energy.t" not in found
-
-
 # --- loading --------------------------------------------------------------------------------------
 
 
@@ -280,16 +262,6 @@ def test_shapes_are_kept_by_samples(inside):
     else:  # the boundary of the L runs along nodes: nothing is lost
         np.testing.assert_array_equal(ours, true)
     np.testing.assert_array_equal(samples(kept), samples(problem.shape))
-
-
-@pytest.mark.whole
-def test_nothing_is_said_outside_a_loaded_shape(tmp_path):
-    box, ends = sx.Box(x=(-1, 1), y=(-1, 1)), sx.Dirichlet(0, on=("x", "y"))
-    disc = sx.Problem(box, lambda u: u.xx + u.yy + 1, [ends], inside=lambda x, y: x**2 + y**2 - 1)
-    found, loaded = solve(tmp_path / "run", disc, recipe(steps=10)), sx.load(tmp_path / "run")
-    x = np.linspace(-1, 1, 24)  # no two of them on the circle
-    np.testing.assert_array_equal(loaded(x=x, y=x), found(x=x, y=x))
-    assert np.isnan(loaded(x=0.9, y=0.9))
 
 
 # --- damage ---------------------------------------------------------------------------------------
@@ -451,15 +423,6 @@ def test_a_full_disk_stops_nobody(made, tmp_path, monkeypatch, capsys):
     assert content(solve(tmp_path, resume=True))[1] == content(found)[1]
 
 
-def test_a_solution_outlives_a_full_disk(tmp_path, monkeypatch, capsys):
-    full(monkeypatch, *NAMES, "solution.npz", "record.json", "history.csv", "factors.npz")
-    found = solve(tmp_path / "run", how=recipe(steps=10))
-    assert "solution.save(folder)" in capsys.readouterr().err
-    assert np.all(np.isfinite(found(t=T, x=X)["u"]))
-    with pytest.raises(sx.InputError, match="save: cannot write"):
-        found.save(tmp_path / "elsewhere")
-
-
 @pytest.mark.usefixtures("often")
 def test_a_solution_outlives_whatever_goes_wrong_while_it_is_kept(tmp_path, monkeypatch, capsys):
     def fails(*_):
@@ -473,24 +436,6 @@ def test_a_solution_outlives_whatever_goes_wrong_while_it_is_kept(tmp_path, monk
     assert "the run goes on" in said
     assert "TypeError: cannot be written as text" in said
     assert "solution.save(folder)" in said
-
-
-@pytest.mark.whole
-def test_what_a_solve_says_of_itself_is_loaded(tmp_path):
-    half = sx.Problem(sx.Box(t=(0, 2)), lambda u: u.tt + u, [sx.Initial(1.0)])
-    whole = sx.Problem(sx.Box(t=(0, 2)), lambda u: u.t + u, [sx.Initial(1.0)])
-    for name, problem in (("half", half), ("whole", whole)):
-        found = sx.solve(problem, out=tmp_path / name, progress=False)
-        kept = sx.load(tmp_path / name)
-        assert (kept.estimate, kept.advice) == (found.estimate, found.advice)
-    assert kept.estimate < 1e-10
-
-
-def test_numbers_of_points_may_come_from_numpy(tmp_path):
-    found = solve(
-        tmp_path / "run", how=recipe(steps=2, points={"t": np.int64(5), "x": np.int32(6)})
-    )
-    assert sx.load(tmp_path / "run").recipe.points == found.recipe.points
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_anything_compiles(folder, monkeypatch):

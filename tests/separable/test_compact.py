@@ -92,11 +92,6 @@ def test_what_is_left_out_is_as_small_as_asked_for(tolerance):
     assert np.linalg.norm(values(fewer, (0, 0, 0)) - smooth) > tolerance * np.linalg.norm(smooth)
 
 
-def test_nothing_is_made_of_nothing():
-    (made,) = join([Tucker([np.ones((1, 4, 2))] * 2, np.zeros((2, 2)))], 0)
-    assert np.array_equal(values(made, (0, 0)), np.zeros((4, 4)))
-
-
 # --- for a page ------------------------------------------------------------------------------------------------------
 
 

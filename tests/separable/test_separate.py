@@ -245,12 +245,6 @@ def test_arrays_captured_as_constants():
     assert_reconstructs(lambda t, x, y: jnp.sin(table + last), *coordinates(), terms=2)
 
 
-def test_one_axis():
-    assert_reconstructs(
-        lambda x: jnp.sqrt(1 + x) * x + 1, jnp.linspace(0, 1, 4), dimension=1, shape=(4,)
-    )
-
-
 def test_seven_axes():
     """sin(x₁ + … + x₇) is 2⁶ products."""
     shape = (2, 3, 2, 1, 2, 3, 2)
@@ -259,16 +253,6 @@ def test_seven_axes():
         for i, n in enumerate(shape)
     ]
     assert_reconstructs(lambda *xs: jnp.sin(sum(xs[1:], xs[0])), *arrays, dimension=7, shape=shape)
-
-
-def test_an_axis_of_one_point():
-    assert_reconstructs(
-        lambda x, y: jnp.cos(x + y) * x,
-        jnp.ones((1, 1)),
-        jnp.linspace(0, 1, 4)[None],
-        dimension=2,
-        shape=(1, 4),
-    )
 
 
 @pytest.mark.parametrize("x64", [False, True])

@@ -41,6 +41,7 @@ SYSTEM = sx.Problem(BOX, system, [sx.Initial(0.0, of="u")], fields=("u", "v"))
 SHAPE = sx.Problem(sx.Box(x=(-1, 1), y=(-1, 1)), poisson, [sx.Dirichlet(0.0)], inside=disc)
 SMALL = sx.SPINN(rank=3, width=8, depth=2)
 POINTWISE = sx.PINN(width=8, depth=2)
+POLYNOMIALS = sx.SPINN(rank=3, depth=0, body="mlp", functions=6, merge="tucker")
 
 
 def recipe(precision, network=SMALL):
@@ -53,12 +54,13 @@ MADE = {
     "system": lambda how: untrained(SYSTEM, recipe(how)),
     "shape": lambda how: untrained(SHAPE, recipe(how)),
     "pointwise": lambda how: untrained(HEAT, recipe(how, POINTWISE)),
+    "polynomials": lambda how: untrained(HEAT, recipe(how, POLYNOMIALS)),
 }
 INSIDE = np.array([[0.3, 0.2], [0.1, -0.4], [0.6, 0.5], [0.45, 0.0]])
 
 
 QUICK = {"plain": "float32", "marched": "float64", "system": "float32", "shape": "float64"}
-QUICK |= {"pointwise": "float64"}
+QUICK |= {"pointwise": "float64", "polynomials": "float64"}
 
 
 @pytest.fixture(
@@ -138,6 +140,35 @@ def test_derivatives_through_jax_are_those_of_d(solution, callers):
         )
     expected = fields(solution.d(**{axes[0]: 1, axes[1]: 1}).at(points))
     near(second[..., 0, 1].T, expected, solution, callers, digits=100)
+
+
+@pytest.mark.parametrize("breaks", [{}, {"x": (-0.2, 0.5)}], ids=["whole", "in pieces"])
+def test_derivatives_through_jax_are_those_of_d_at_the_ends_of_axes(breaks):
+    """cos(n arccos x) has a slope there, and arccos has none."""
+    network = dataclasses.replace(POLYNOMIALS, breaks=breaks)
+    solution = untrained(HEAT, recipe("float64", network))
+    with jax.enable_x64(True):
+        points = jnp.array([[0.0, -1.0], [1.0, 1.0], [0.0, 0.5], [0.3, -0.2]])
+        ways = jax.jacfwd, jax.jacrev, jax.hessian
+        forward, backward, second = (jax.vmap(f(solution.point))(points) for f in ways)
+        slopes = jnp.stack([solution.d(t=1).at(points), solution.d(x=1).at(points)], 1)
+        np.testing.assert_allclose(forward, slopes, rtol=1e-9)
+        np.testing.assert_allclose(backward, slopes, rtol=1e-9)
+        np.testing.assert_allclose(second[:, 1, 1], solution.d(x=2).at(points), rtol=1e-9)
+
+
+def test_a_solution_in_a_shard_map(solution):
+    """Also on one device, JAX tells what varies over devices from what does not."""
+    arrays, rest = eqx.partition(solution, eqx.is_array)
+    mesh = jax.make_mesh((1,), ("points",), axis_types=(jax.sharding.AxisType.Auto,))
+    over, same = jax.sharding.PartitionSpec("points"), jax.sharding.PartitionSpec()
+
+    def values(arrays, points):
+        return eqx.combine(arrays, rest).at(points)
+
+    mapped = jax.shard_map(values, mesh=mesh, in_specs=(same, over), out_specs=over)
+    points = jnp.asarray(INSIDE, jnp.float32)
+    near(fields(jax.jit(mapped)(arrays, points)), fields(solution.at(points)), solution, False)
 
 
 def everything(solution, points):

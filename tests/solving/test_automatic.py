@@ -155,8 +155,10 @@ def test_what_a_level_begins_with_is_what_the_last_one_ended_with(before, after)
 def test_where_it_cannot_be_solved_for_a_network_is_trained():
     problem = sx.Problem(
         sx.Box(x=(0, 1), y=(0, 1)),
-        lambda u: u.xx + u.yy - 1,
-        [sx.Dirichlet(0, on="y"), sx.Periodic("x", hard=False)],
+        lambda u, v: {"u": u.xx + u.yy - v, "v": v.xx + v.yy - 1},
+        [sx.Dirichlet(0, on="y", of=name) for name in "uv"]
+        + [sx.Periodic("x", hard=False, of=name) for name in "uv"],
+        fields=("u", "v"),
     )
     with pytest.raises(sx.InputError, match="tolerance"):
         sx.solve(problem, tolerance=1e-3)
@@ -630,7 +632,7 @@ def test_what_residuals_count_falls_with_time():
 
 def test_what_is_no_number_at_the_start_is_explained():
     problem = sx.Problem(
-        sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.x - np.log(u), [sx.Dirichlet(2.0, on="x-")]
+        sx.Box(x=(0, 1), y=(0, 1)), lambda u: u.x - np.log(u), [sx.Dirichlet(-2.0, on="x-")]
     )
     with pytest.raises(
         sx.Diverged, match="A root or a logarithm of a field that is negative at the start"

@@ -91,14 +91,6 @@ def test_adam_of_optax_is_ours(optimiser):
     np.testing.assert_allclose(found.history.total, ours.history.total, rtol=1e-9)
 
 
-@pytest.mark.whole
-def test_a_made_argument_is_made():
-    falling = sx.Optax(optax.cosine_decay_schedule, 1e-2, 40)
-    named = solved(recipe(sx.Optax(optax.adam, falling), precision="float64"))
-    ours = solved(recipe(sx.Adam(1e-2, "cosine"), precision="float64"))
-    np.testing.assert_allclose(named.history.total, ours.history.total, rtol=1e-9)
-
-
 def started(how):
     """A trainer, a fresh state, and its launch."""
     with jax.enable_x64(True):
@@ -325,33 +317,7 @@ def test_a_run_goes_on_with_the_state_of_its_parts(tmp_path, monkeypatch):
         np.testing.assert_array_equal(one[name], other[name])
 
 
-@pytest.mark.whole
-def test_several_seeds_have_states_of_their_own():
-    how = recipe(sampler=Watching(), weighting=Balanced(), precision="float64")
-    _, together = solved(how, seed=[3, 4])
-    alone = solved(how, seed=4)
-    np.testing.assert_allclose(together.history.total, alone.history.total, rtol=1e-6)
-
-
 # --- recipes and what is refused ------------------------------------------------------------------
-
-
-def test_recipes_are_compared_by_their_parts():
-    assert hash(sx.Recipe()) == hash(sx.Recipe())
-    assert hash(recipe(Descent())) == hash(recipe(Descent()))
-    assert recipe(Descent()) == recipe(Descent())
-    assert recipe(Descent(0.1)) != recipe(Descent())
-    assert recipe(weighting=Balanced(0.5)) != recipe(weighting=Balanced())
-    assert recipe(weighting=sx.Constant()) == recipe()
-    assert "optimiser=Descent(rate=0.01, steps=None)" in repr(recipe(Descent()))
-    assert "weighting=Balanced(keep=0.9)" in repr(recipe(weighting=Balanced()))
-    assert "weighting" not in repr(recipe())
-    named = sx.Optax(optax.adamw, sx.Optax(optax.cosine_decay_schedule, 1e-3, 9), steps=9)
-    again = sx.Optax(optax.adamw, sx.Optax(optax.cosine_decay_schedule, 1e-3, 9), steps=9)
-    assert named == again
-    assert repr(named) == (
-        "Optax(optax.adamw, Optax(optax.cosine_decay_schedule, 0.001, 9, steps=None), steps=9)"
-    )
 
 
 @pytest.mark.parametrize(

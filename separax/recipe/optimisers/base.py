@@ -221,11 +221,21 @@ class AbstractGradientOptimiser(AbstractOptimiser):
 
 
 class AbstractMinimiser(AbstractOptimiser):
-    """Steps of an optimiser that evaluates the loss itself, on points that stay.
+    """Steps of an optimiser that evaluates the loss itself.
 
-    Losses are compared from step to step, so one draw serves all of them. It can come to fit these
-    points and nothing between: its best parameters are those of the lowest loss on other ones.
+    Losses are compared from step to step, so one draw serves all of them, unless `renewed` says
+    what becomes of the state on other points. It can come to fit its points and nothing between:
+    its best parameters are those of the lowest loss on other ones.
     """
+
+    def renewed(self, state: Any, value: Scalar) -> Any:
+        """The state on points that may be new; None, as here, where points have to stay.
+
+        Arguments:
+            state: from the last step.
+            value: the loss on the points that come.
+        """
+        return None
 
     @abc.abstractmethod
     def init(self, objective: Objective, params: Parameters) -> Any:
@@ -263,6 +273,8 @@ class AbstractMinimiser(AbstractOptimiser):
             )
         # a step knows the total but not the terms: those are evaluated once, and stand for all
         first, (record, _) = objective.evaluated(params, weighting)
+        other = self.renewed(state, first)
+        state = state if other is None else with_types_of(state, other, name)
 
         def step(carry: tuple[Parameters, Any], _: None) -> tuple[Any, Array]:
             params, state = carry
@@ -275,7 +287,8 @@ class AbstractMinimiser(AbstractOptimiser):
         return params, state, weighting, jnp.concatenate([terms, totals[:, None]], 1)
 
     def steps_per_draw(self, every: int | None) -> int | None:
-        return None
+        stays = type(self).renewed is AbstractMinimiser.renewed
+        return None if stays else every
 
     def validation_loss(self, own: Evaluate, other: Evaluate) -> Scalar:
         return other()

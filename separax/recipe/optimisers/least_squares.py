@@ -255,6 +255,7 @@ def by_conjugate_gradients(
 
 COPIES = 6  # of the matrix, at most, at one time
 TINY = 1e-300
+SAME = 1e-9  # relative difference of two losses on the same points, but for rounding
 # Nielsen's: the better the linearised residuals foretold what came, the less damping
 SMOOTH = Rule(4.0, lambda share, tries: jnp.maximum(1 / 3, 1 - (2 * share - 1) ** 3), stale=20)
 
@@ -262,14 +263,15 @@ SMOOTH = Rule(4.0, lambda share, tries: jnp.maximum(1 / 3, 1 - (2 * share - 1) *
 class GaussNewton(AbstractDamped):
     """Gauss-Newton steps with Levenberg-Marquardt damping over all weights.
 
-        optimiser=[sx.Adam(5e-3, "cosine", steps=1_000), sx.GaussNewton(100)], precision="float64"
+        optimiser=sx.GaussNewton(500), sampler=sx.Strata(), precision="float64"
 
     A loss is a sum of squares of residuals. Linearised in the weights, of hidden layers and unknown
     coefficients too, their least squares are a linear problem, whose solution is the step: that
     sees the curvature which quasi-Newton methods have to learn. `Solve` does it for output layers
     and leaves the features what they are; this one trains the features as well, so it is for
-    networks with hidden layers. A step takes long, and few are needed. Points are drawn once, as
-    for `LBFGS`: give it more of them than it could fit, best `GaussLegendre`.
+    networks with hidden layers. A step takes long, and few are needed. Points are drawn anew as
+    often as the sampler says: on points that stay it fits these and nothing between, unless there
+    are many more of them than weights. Best is `Strata`, whose points follow the residual.
 
     The matrix of a separable network comes from one-dimensional Jacobians, at a small part of what
     all residuals' would cost. Where there are too many weights for a matrix, for pointwise
@@ -290,9 +292,20 @@ class GaussNewton(AbstractDamped):
     tries: int = 16
     most: InitVar[Any] = None
 
+    check_every: ClassVar[int] = 5
+    block: ClassVar[int] = 5
+
     def __post_init__(self, most: Any):
         self.refuse_most(most)
         self.check_whole(steps=1, largest_matrix=0, iterations=1, tries=1)
+
+    def renewed(self, state: Damped, value: Scalar) -> Damped:
+        # what was over on the points before may go on on others
+        same = jnp.abs(value - state.value) <= SAME * state.value
+        none = jnp.zeros_like(state.stale)
+        return state._replace(
+            value=value, stale=jnp.where(same, state.stale, none), done=state.done & same
+        )
 
     def init(self, objective: Objective, params: Parameters) -> Damped:
         number = len(params)
