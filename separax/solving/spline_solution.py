@@ -208,6 +208,8 @@ class _Refinement:
         cells, seconds = tuple(s.cells for s in space.grid), time.perf_counter() - began
         level = SplineLevel(cells, space.number, left, change, estimate, steps, seconds)
         self.levels.append(level)
+        grid = " × ".join(map(str, cells))
+        self.context.tell_level(f"splines {len(self.levels)}: {grid} cells", estimate)
         losses = {"total": left**2}
         self.context.report(Progress(len(self.levels), LEVELS, losses, None, 1 / seconds))
 
