@@ -158,8 +158,7 @@ def _roughly(march: March) -> float:
 
 def _tell(context: Context, number: int, level: SlabLevel) -> None:
     elements = f", up to {level.elements} elements" if level.elements > 1 else ""
-    error = f", estimated error {level.estimate:.0e}" if level.estimate < math.inf else ""
-    context.tell(f"march {number + 1}: {level.slabs} slabs of time{elements}{error}")
+    context.tell_level(f"march {number + 1}: {level.slabs} slabs of time{elements}", level.estimate)
 
 
 def of_stop(interrupt: Interrupt, parts: float, end: float) -> str:
