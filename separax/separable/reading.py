@@ -123,6 +123,8 @@ def _step(most: int, equation: Any, values: list[SumOfProducts]) -> list[SumOfPr
     # the rules are those of real numbers: whole numbers wrap and divide otherwise
     if name in RULES and (not whole or name in EXACT):
         found = RULES[name](equation.params, *values)
+        if len(found) > 1 and len({axis for p in found for a in p for axis in _varies(a)}) == 1:
+            found = [(_single(found),)]  # a sum of functions of one axis is a function of it
         if len(found) > most:
             raise Unreadable
         return [found]

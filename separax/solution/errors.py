@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..core import add_up, check_fits, in_callers_precision, precision_for
-from ..domain import TIME, Lattice, Shape, quadrature
+from ..domain import TIME, Lattice, Points, Shape, quadrature
 from ..equations import Field, Problem, values_of
 from ..separable import AbstractValues, Separable
 from .evaluation import Piece, Values, by_piece, evaluate, source_and_expressions

@@ -265,7 +265,8 @@ class _Level:
             raise Unsuited
         found, products = FewAxes(self.degrees), right.each()
         for product in products:
-            own = {i: product.get(i, np.eye(1, self.degrees)[0]) for i in range(len(axes))}
+            one: np.ndarray = np.eye(1, self.degrees)[0]
+            own: Product = {i: product.get(i, one) for i in range(len(axes))}
             shares = {i: a.share @ (a.test @ own[i]) for i, a in enumerate(axes) if a is not None}
             kept = {
                 i: np.flatnonzero(np.abs(s) > FAINT * np.abs(s).max()) for i, s in shares.items()
@@ -294,7 +295,7 @@ class _Level:
         known = {i: a for i, a in enumerate(axes) if a is not None}
         top = math.prod(float(np.abs(s).max()) for s in shares.values())
         for modes in itertools.product(*(kept[i] for i in known)):
-            value = plain + sum(a.values[m] for a, m in zip(known.values(), modes))
+            value = plain + sum(float(a.values[m]) for a, m in zip(known.values(), modes))
             size = math.prod(float(shares[i][m]) for i, m in zip(known, modes))
             if abs(size) <= FAINT * top:
                 continue
@@ -343,7 +344,8 @@ class _Level:
             factor = sign * STEP * s * math.exp(-s * sign * plain)
             for i, (a, own) in enumerate(zip(axes, shares.values())):
                 made[i] = a.functions @ (own * np.exp(-s * sign * a.values))
-            found.add(made, float(factor))
+            first = float(factor) * made[0]
+            found.products.append(made | {0: first})
 
     def _modes(self, axis: int, orders: Mapping[int, float]) -> _Modes | None:
         line = self.lines[axis]
@@ -413,7 +415,8 @@ def _solution(
     timing: Timing,
 ) -> Solution:
     products = found.each() or [{}]
-    one, factors = np.eye(1, found.degrees)[0], []
+    one: np.ndarray = np.eye(1, found.degrees)[0]
+    factors: list[np.ndarray] = []
     for i in range(problem.box.dimension):
         columns = np.stack([p.get(i, one) for p in products], 1)
         factors.append(columns[None, None])
