@@ -29,6 +29,7 @@ from .equations import (
     div,
     grad,
     laplacian,
+    tabulated,
 )
 from .networks import (
     PINN,
@@ -120,4 +121,5 @@ __all__ = [
     "load",
     "quadrature",
     "solve",
+    "tabulated",
 ]  # fmt: skip

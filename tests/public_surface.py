@@ -92,7 +92,12 @@ def recipes() -> list[sx.Recipe]:
     ]  # fmt: skip
     made = [sx.Recipe(network, points=16, steps=100) for network in networks]
     made += [sx.Recipe(optimiser=optimiser, precision="float64") for optimiser in optimisers]
-    samplers: list[sx.AbstractSampler] = [sx.Uniform(), sx.Grid(shifts=2), sx.GaussLegendre()]
+    samplers: list[sx.AbstractSampler] = [
+        sx.Uniform(),
+        sx.Grid(shifts=2),
+        sx.GaussLegendre(),
+        sx.Strata(),
+    ]
     made += [sx.Recipe(sampler=sampler) for sampler in samplers]
     weightings: list[sx.AbstractWeighting] = [sx.Constant(), sx.Causal(), sx.EarlyFirst(1.0)]
     made += [sx.Recipe(weighting=weighting) for weighting in weightings]

@@ -73,6 +73,17 @@ def test_the_whole_public_surface_is_checked_strictly():
         )
 
 
+def test_what_takes_long_to_import_waits_for_its_first_use():
+    """`import scipy` loads its parts when they are asked for; matplotlib and rich are imported by
+    the functions that draw. The commands and the paper are not imported with the package."""
+    late = re.compile(
+        r"^(?:import (?:scipy\.|matplotlib|rich)|from (?:scipy|matplotlib|rich)\b).*", re.M
+    )
+    for path in (ROOT / "separax").rglob("*.py"):
+        if path.relative_to(ROOT / "separax").parts[0] not in ("cli", "paper"):
+            assert not late.findall(path.read_text()), path
+
+
 # --- built and installed -----------------------------------------------------------------------------
 
 

@@ -27,12 +27,14 @@ from .errors import (
     Diverged,
     InputError,
     MemoryPrediction,
+    doing,
     finite,
     listed,
     nearest,
     one_of,
     say,
     shown,
+    shown_by,
     whole,
 )
 from .parts import data_to_part, difference, part_to_data
@@ -56,9 +58,9 @@ __all__ = [
     "PRECISION", "DerivativeError", "Diverged", "InputError", "MemoryPrediction", "NotAwaited",
     "Options", "across", "add_up", "as_array", "as_varying", "available", "cache_folder", "call",
     "check_fits", "compiled_unless", "data_to_part", "default_device", "device_name",
-    "difference", "finite", "fits", "forget_oldest", "in_bytes", "in_callers_precision",
+    "difference", "doing", "finite", "fits", "forget_oldest", "in_bytes", "in_callers_precision",
     "in_float64", "in_tf32", "is_traced", "keep_programs", "listed", "nearest", "on_cpu",
     "one_of", "options_for_few_runs", "options_for_one_run", "options_for_training", "parameters",
-    "part_to_data", "precision_for", "product", "rounded", "say", "shown", "threads_for",
-    "to_device", "tuning", "whole", "with_types_of",
+    "part_to_data", "precision_for", "product", "rounded", "say", "shown", "shown_by",
+    "threads_for", "to_device", "tuning", "whole", "with_types_of",
 ]  # fmt: skip

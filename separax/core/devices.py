@@ -10,7 +10,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import scipy.linalg  # noqa: F401  # loads the library whose threads are counted
+import scipy
 from threadpoolctl import threadpool_limits
 
 from .errors import MemoryPrediction
@@ -160,5 +160,6 @@ def threads_for(columns: int) -> Iterator[None]:
     Arguments:
         columns: of the largest matrix that is decomposed.
     """
+    _ = scipy.linalg  # loads the library whose threads are counted, at its first use
     with threadpool_limits(1 if columns < WORTH_THREADS else None, user_api="blas"):
         yield

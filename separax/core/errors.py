@@ -6,12 +6,13 @@ before anything is compiled, except `Diverged`, which carries the best solution 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import numbers
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 LONGEST = 60  # characters that a message shows of a value
@@ -165,6 +166,33 @@ def one_of(argument: str, value: Any, known: Iterable[str]) -> Any:
             f" {shown(value)}.{nearest(str(value), known)}"
         )
     return value
+
+
+_SHOWS: list[Callable[[str], None]] = []  # who is told what is being done
+
+
+def doing(text: str) -> None:
+    """Says what begins now, to the bar if there is one: a compiler tells nothing itself.
+
+    Arguments:
+        text: such as "compiling the steps of Adam".
+    """
+    for show in _SHOWS:
+        show(text)
+
+
+@contextlib.contextmanager
+def shown_by(show: Callable[[str], None]) -> Iterator[None]:
+    """Has a function told what is being done.
+
+    Arguments:
+        show: is given the text of every `doing`.
+    """
+    _SHOWS.append(show)
+    try:
+        yield
+    finally:
+        _SHOWS.remove(show)
 
 
 def say(text: str) -> None:

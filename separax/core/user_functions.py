@@ -14,7 +14,10 @@ from .errors import InputError, listed, nearest, shown
 
 
 def parameters(
-    function: Callable[..., Any], pool: Mapping[str, Sequence[str]], argument: str
+    function: Callable[..., Any],
+    pool: Mapping[str, Sequence[str]],
+    argument: str,
+    advice: Callable[[str], str] = lambda name: "",
 ) -> list[tuple[str, bool]]:
     """The parameters of a user's function, which gets what it names.
 
@@ -22,6 +25,7 @@ def parameters(
         function: the function.
         pool: the names that are known, by what they are.
         argument: what the function is called in refusals.
+        advice: from a name that is not known to what to write.
 
     Returns:
         The names it asks for, each with whether it is by position only; refused where one is not
@@ -44,7 +48,7 @@ def parameters(
             kinds = "; ".join(f"{kind}s: {listed(names)}" for kind, names in pool.items())
             raise InputError(
                 f"{argument}: its parameter {p.name!r} is not known here"
-                f" ({kinds}).{nearest(p.name, known)}"
+                f" ({kinds}).{nearest(p.name, known)}{advice(p.name)}"
             )
     return found
 
@@ -79,7 +83,11 @@ def _advice(error: Exception) -> str:
     """What to write instead, for the complaints of JAX and NumPy that users meet first."""
     complaint = str(error)
     if isinstance(error, jax.errors.TracerArrayConversionError):
-        return "a NumPy function was given an array of JAX: write jnp.sin(x) instead of np.sin(x)"
+        return (
+            "a function of NumPy or SciPy was given an array of JAX: write jnp.sin(x) instead of"
+            " np.sin(x). A table or a spline of a coordinate is k = sx.tabulated(values, x=points),"
+            " which is called like any function, k(x)"
+        )
     if isinstance(error, jax.errors.ConcretizationTypeError) or "truth value" in complaint:
         return "Python's if, float() or bool() on values: write jnp.where(condition, a, b) instead"
     if isinstance(error, OverflowError):

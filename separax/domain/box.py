@@ -181,7 +181,8 @@ class Box:
                 f"{argument} must name a face or several, got {shown(on)}: write e.g."
                 f" {self.axes[0] + '-'!r}"
             )
-        for name in names:
+        for each in names:
+            name = self._face_at(each, argument)
             axis, sides = (name[:-1], name[-1]) if name[-1:] in SIDES else (name, "-+")
             if axis not in self._bounds:
                 known = [axis + side for axis in self.axes for side in ("", *SIDES)]
@@ -191,6 +192,25 @@ class Box:
                 )
             found[axis] = "".join(side for side in SIDES if side in found.get(axis, "") + sides)
         return found
+
+    def _face_at(self, name: str, argument: str) -> str:
+        """A face that is given by where it is: "x=0" is "x-" where x begins at 0."""
+        axis, equals, place = (part.strip() for part in name.partition("="))
+        if not equals or axis not in self._bounds:
+            return name
+        lower, upper = self._bounds[axis]
+        try:
+            at = float(place)
+        except ValueError:
+            at = math.nan
+        for side, end in zip(SIDES, (lower, upper)):
+            if math.isclose(at, end, abs_tol=1e-9 * (upper - lower)):
+                return axis + side
+        raise InputError(
+            f"{argument}: {name!r} is no end of {axis}, which runs over ({lower:g}, {upper:g}):"
+            f" write {axis + '-'!r} for {axis} = {lower:g}, {axis + '+'!r} for {axis} = {upper:g}."
+            " Values inside are measurements, sx.Data(points, values)"
+        )
 
     def check_inside(self, axis: str, coordinates: Any, argument: str) -> None:
         """Refuses coordinates that lie outside an axis, but for rounding, or are no numbers.

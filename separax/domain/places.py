@@ -104,14 +104,18 @@ class Points(eqx.Module):
 
         Arguments:
             box: whose axes the columns belong to, in order.
-            points: an array of shape (n, number of axes).
+            points: an array of shape (n, number of axes); or columns by the names of the axes, a
+                dict or a DataFrame, in any order.
             argument: what it is called in refusals.
         """
+        if isinstance(points, Mapping) or hasattr(points, "columns"):
+            points = _columns(box, points, argument)
         shape = np.shape(points)
         if len(shape) != 2 or shape[1] != box.dimension:
             raise InputError(
                 f"{argument} must have shape (n, {box.dimension}), one column per axis"
-                f" ({listed(box.axes)}), got {shape}"
+                f" ({listed(box.axes)}), got {shape}. Columns with names may come in any order:"
+                f" {{{', '.join(f'{axis!r}: …' for axis in box.axes)}}}"
             )
         # left in NumPy's float64 until a run's precision is known
         if not isinstance(points, jax.Array):
@@ -136,6 +140,24 @@ class Points(eqx.Module):
         if self.weights is None:
             return jnp.mean(values)
         return jnp.mean(values * self.weights / jnp.mean(self.weights))
+
+
+def _columns(box: Box, points: Any, argument: str) -> np.ndarray:
+    """Columns by name, in the order of the axes."""
+    names = list(points.keys())
+    missing = [axis for axis in box.axes if axis not in names]
+    if missing or len(names) > box.dimension:
+        wrong = [f"{n!r} is no axis" for n in names if n not in box.axes]
+        lack = [f"there is no column {axis!r}" for axis in missing]
+        raise InputError(
+            f"{argument}: {listed([*lack, *wrong])}: give one column for each of"
+            f" {listed(box.axes)} and nothing else, data[{list(box.axes)!r}]"
+        )
+    columns = [np.asarray(points[axis], dtype=float).ravel() for axis in box.axes]
+    if len({len(column) for column in columns}) > 1:
+        lengths = ", ".join(f"{len(c)} of {axis}" for axis, c in zip(box.axes, columns))
+        raise InputError(f"{argument}: the columns are of different lengths ({lengths})")
+    return np.stack(columns, axis=1)
 
 
 def flatten(lattice: Lattice) -> Points:

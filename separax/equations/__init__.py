@@ -11,11 +11,13 @@ from .conditions import (
     Periodic,
     Robin,
 )
+from .digits import LOST, of_few_digits
 from .field import Field
 from .formulas import Formula, formula_of
 from .hard_conditions import BuiltIn
 from .polynomial import Polynomial
 from .problem import Problem
+from .tabulated import tabulated
 from .terms import AbstractTerm, JumpTerm, Part, Term, ValueTerm
 from .text import equation, example
 from .tracing import (
@@ -35,6 +37,7 @@ from .well_posedness import CLEARLY, disagreements, gauge_freedom, given_values,
 
 __all__ = [
     "CLEARLY",
+    "LOST",
     "START",
     "AbstractCondition",
     "AbstractTerm",
@@ -73,6 +76,8 @@ __all__ = [
     "is_linear",
     "laplacian",
     "missing_starts",
+    "of_few_digits",
+    "tabulated",
     "values_name",
     "values_of",
 ]

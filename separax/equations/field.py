@@ -21,10 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import DerivativeError, listed, nearest
+from ..core import DerivativeError, InputError, listed, nearest, shown
 from ..networks import MAX_ORDER
 from ..separable import AbstractValues, Key, Varying
 from .polynomial import NOTHING, Polynomial
+
+SUMS = ("integral", "integrate", "mean", "sum", "int")  # what a field in a residual has not
 
 
 class Field:
@@ -131,6 +133,19 @@ class Field:
     def __bool__(self) -> bool:
         return self._compared(None)
 
+    def __call__(self, *place: Any, **coordinates: Any) -> Any:
+        raise InputError(
+            f"{self._name}(…): a field in a residual is its values at all points: write"
+            f" {self._name}, or {self._name}.{self.source.axes[-1]}. What it is on a face is a"
+            f" condition: sx.Condition(0.0, on='{self.source.axes[-1]}-')"
+        )
+
+    def __getitem__(self, item: Any) -> Any:
+        raise InputError(
+            f"{self._name}[{shown(item)}]: a field is one function. Several have names,"
+            " fields=('u', 'v'), and the residual is a function of them, lambda u, v: …"
+        )
+
     # --- derivatives -----------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Field:
@@ -140,6 +155,14 @@ class Field:
         if name in axes:
             return self.d(**{name: 1})
         missing = [letter for letter in dict.fromkeys(name) if letter not in axes]
+        if missing and name in SUMS:
+            last = axes[-1]
+            raise DerivativeError(
+                f"{self._name}.{name}: a residual sees fields point by point, and no sums of them."
+                f" An integral is a field with {self._name} as its derivative: write lambda"
+                f" {self._name}, w: {{'equation': …, 'integral': w.{last} - {self._name}}}, with"
+                f" fields=({self._name!r}, 'w') and sx.Condition(0.0, on='{last}-', of='w')"
+            )
         if missing:
             raise DerivativeError(
                 f"{self._name}.{name}: there is no axis {missing[0]!r} to differentiate along; the"
@@ -320,7 +343,15 @@ class Field:
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, (numbers.Number, np.ndarray, np.generic, jax.Array))
+    found = isinstance(value, (numbers.Number, np.ndarray, np.generic, jax.Array))
+    kind: Any = value
+    if found and np.iscomplexobj(kind):
+        raise InputError(
+            "a field is real, and was given a complex number: write two fields, the real and the"
+            " imaginary part. i u_t + u_xx = 0 is lambda a, b: (a.t + b.xx, b.t - a.xx) with"
+            " fields=('a', 'b')"
+        )
+    return found
 
 
 def _is_scalar(value: Any) -> bool:

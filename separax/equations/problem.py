@@ -4,6 +4,7 @@ computed."""
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -110,7 +111,8 @@ class Problem:
         self.name = name or name_of(residual)
         self._check_names()
         self._functions = {
-            which: (f, parameters(f, self.known_names, which)) for which, f in functions.items()
+            which: (f, parameters(f, self.known_names, which, self._how_to_name))
+            for which, f in functions.items()
         }
         if isinstance(conditions, AbstractCondition):
             conditions = (conditions,)
@@ -285,7 +287,31 @@ class Problem:
                     )
                 seen[name] = kind
 
+    def _how_to_name(self, name: str) -> str:
+        """What to write for a parameter of a residual that is not known."""
+        fields, unknowns = (*self.fields, name), {**self.unknowns, name: 1.0}
+        return (
+            f" Is it an unknown coefficient? Write unknowns={unknowns!r}, with a first guess. A"
+            f" second field? Write fields={fields!r}. A number that you know? Leave it out of the"
+            " parameters"
+        )
+
     def _check_used(self) -> None:
+        ours = [
+            c
+            for c in self.conditions
+            if type(c).__module__.startswith(AbstractCondition.__module__)
+        ]
+        functions = [f for f, _ in self._functions.values()]
+        functions += [v for c in ours for v in vars(c).values() if inspect.isfunction(v)]
+        named = {name for f in functions for name in inspect.signature(f).parameters}
+        unused = [name for name in self.unknowns if name not in named]
+        if unused and len(ours) == len(self.conditions):
+            raise InputError(
+                f"Problem: the unknown coefficient {unused[0]!r} is named by no residual and no"
+                " condition, so that nothing could fix it: use it, lambda u,"
+                f" {unused[0]}: …, or leave it out of unknowns"
+            )
         each = (self.derivatives, *(term.derivatives for term in self.terms))
         used = {component for derivatives in each for component, _ in derivatives}
         if unused := [name for i, name in enumerate(self.fields) if i not in used]:

@@ -11,10 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import lax
 from jaxtyping import Array, Float
 from numpy.polynomial.chebyshev import chebder
-from scipy.fft import dct
 
 from ..core import PRECISION
 from .taylor import Taylor, coefficients, derivatives, stack_orders
@@ -157,7 +157,7 @@ class Line:
         """The series through values at an odd number of nodes (along the first dimension)."""
         number = len(values)
         if not self.periodic:
-            found = np.asarray(dct(values, type=2, axis=0)) / number
+            found = np.asarray(scipy.fft.dct(values, type=2, axis=0)) / number
             found[0] /= 2
             return found
         waves = np.fft.rfft(values, axis=0) / number

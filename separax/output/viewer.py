@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.polynomial.chebyshev import chebval
-from scipy.fft import dct
 
 from ..core import in_float64
 from ..domain import TIME
@@ -208,7 +208,7 @@ def nodes(window: Solution) -> list[np.ndarray]:
 
 def _through(values: np.ndarray) -> np.ndarray:
     """The Chebyshev coefficients of values (…, nodes, columns)."""
-    coefficients = np.asarray(dct(values, type=2, axis=-2)) / NODES
+    coefficients = np.asarray(scipy.fft.dct(values, type=2, axis=-2)) / NODES
     coefficients[..., 0, :] /= 2
     return coefficients
 

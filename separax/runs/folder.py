@@ -17,7 +17,6 @@ What makes two runs the same run stands below, and what is said where they are n
 
 from __future__ import annotations
 
-import itertools
 import os
 import platform
 import secrets
@@ -205,7 +204,7 @@ class Run:
                 self.identity = self._identity_of_state(damage) or secrets.token_hex(8)
             else:
                 self.identity = kept["run"]
-            if kept is None or self._begins_window_again(kept):
+            if kept is None:
                 self._write_settings()
             else:
                 check_same(self.path, kept, self.settings)
@@ -230,28 +229,6 @@ class Run:
             say(f"{damage}, and no state is good: the run starts again from the beginning")
             self._put_aside()
         return None
-
-    def _begins_window_again(self, kept: Mapping[str, Any]) -> bool:
-        """Puts the last window of a march aside that diverged, if only the recipe is another one.
-
-        That window begins again; those before it keep what they were made with in settings of
-        their own.
-        """
-        reached = sorted((self.path / "windows").glob("[0-9]" * 3))
-        if changed(kept, self.settings) != ["recipe"] or not reached:
-            return False
-        last = reached[-1]
-        state = States(last, None).newest()
-        if state is None or not state[0].get("trouble"):
-            return False
-        names = (f"{last.name}.diverged{n or ''}" for n in itertools.chain([0], itertools.count(2)))
-        aside = next(last.with_name(n) for n in names if not last.with_name(n).exists())
-        last.rename(aside)
-        say(
-            f"window {int(last.name)} diverged (it is now in {aside}) and begins again with the"
-            " recipe given"
-        )
-        return True
 
     def _write_environment(self) -> None:
         """Writes where the run takes place, and where it took place before."""

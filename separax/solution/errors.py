@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
-from ..core import InputError, is_traced, listed, nearest, on_cpu, to_device
+from ..core import InputError, doing, is_traced, listed, nearest, on_cpu, to_device
 
 if TYPE_CHECKING:
     from .solution import Solution
@@ -251,6 +251,7 @@ def reference_on(problem: Problem, reference: Any, lattice: Lattice | Points) ->
     given = reference.values() if isinstance(reference, Mapping) else [reference]
     if reference is None or any(map(callable, given)):
         function = problem.reference if reference is None else reference
+        doing("computing the reference")
         return problem.reference_values(lattice.arrays(), lattice.shape, function)
     arrays = dict(reference) if isinstance(reference, Mapping) else {problem.fields[0]: reference}
     for name, values in arrays.items():

@@ -8,8 +8,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core import say, tuning
-from ..equations import CLEARLY, Problem, disagreements, gauge_freedom, missing_starts
+from ..core import listed, say, tuning
+from ..equations import (
+    CLEARLY,
+    Problem,
+    disagreements,
+    gauge_freedom,
+    missing_starts,
+    of_few_digits,
+)
 from ..recipe import Recipe, as_code
 from ..solution import Ensemble, Solution
 from ..training import Interrupt
@@ -218,6 +225,17 @@ def of_gauges(problem: Problem) -> list[str]:
         f" of={field!r})"
         for field, some in gauge_freedom(problem).items()
     ]
+
+
+def of_digits(problem: Problem) -> str:
+    """Which numbers of a problem were rounded to float32 before it was made."""
+    if not (names := of_few_digits(problem)):
+        return ""
+    return (
+        f"numbers in {listed(map(repr, names))} have seven digits (float32), which is in the"
+        " estimate. jnp made them before the problem: write np instead of jnp there, or begin with"
+        " jax.config.update('jax_enable_x64', True)"
+    )
 
 
 def of_unknowns(free: Sequence[str]) -> list[str]:

@@ -12,9 +12,9 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from ..equations import Problem
+from ..equations import LOST, Problem
 from ..solution import Solution, Timing
-from .advice import advised, stopped
+from .advice import advised, of_digits, stopped
 from .box_solution import ProductsInBox
 from .large_solution import LargeSlabs
 from .many_axes import ManyAxes
@@ -65,10 +65,17 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
     best = latest[way]
     each = zip(*(dataclasses.astuple(timing) for timing in spent))
     best = best.with_outcome(timing=Timing(*(sum(own) for own in each)))
+    if few := of_digits(problem):
+        words = (*best.outcome.advice, few)
+        best = best.with_outcome(estimate=_estimate(best) + LOST, advice=words)
     interrupt, estimate = context.interrupt, _estimate(best)
     if interrupt.asked and estimate > tolerance:
         error = f"{estimate:.0e}" if estimate < math.inf else "unknown"
-        where = f"where the error is estimated to be {error}" if best.timing.steps else ""
+        where = (
+            f"where the error is estimated to be {error}"
+            if best.timing.steps or estimate < math.inf
+            else ""
+        )
         best = best.with_outcome(interrupted=True)
         return stopped(best, interrupt, where, goes_on=way == POLYNOMIALS)
     return advised(best, best.outcome.advice)

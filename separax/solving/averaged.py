@@ -10,17 +10,14 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.fft
-import scipy.linalg
+import scipy
 
 from ..equations import gauge_freedom
 from .elements import TimeRule
 from .large_slab import Array, LargeSlab, Space, along
 
-fft: Any = scipy.fft
 SINGULAR = 1e-11  # of the product of the sizes of its rows: a determinant that is zero
 MOST_DENSE = 5_000  # unknowns per stage for which there is a matrix
 
@@ -92,7 +89,7 @@ class Averaged:
         amounts = np.einsum("js,rs...->jr...", self.stages.there, right)
         waves = [i + 2 for i, v in enumerate(self.vectors) if v is None]
         if waves:
-            amounts = fft.fftn(amounts, axes=waves, workers=2, overwrite_x=True)
+            amounts = np.asarray(scipy.fft.fftn(amounts, axes=waves, overwrite_x=True))
         for i, own in enumerate(self.vectors):
             if own is not None:
                 amounts = along(own[1], amounts, i + 2)
@@ -104,7 +101,7 @@ class Averaged:
             if own is not None:
                 found = along(own[0], found, i + 2)
         if waves:
-            found = fft.ifftn(found, axes=waves, workers=2, overwrite_x=True)
+            found = np.asarray(scipy.fft.ifftn(found, axes=waves, overwrite_x=True))
         real = np.einsum("sj,jc...->cs...", np.real(self.stages.back), np.real(found))
         return real - np.einsum("sj,jc...->cs...", np.imag(self.stages.back), np.imag(found))
 
@@ -171,3 +168,80 @@ class Dense:
         ).reshape(amounts.shape)
         back = np.einsum("sj,jcp->csp", self.stages.back, found).real
         return back.reshape(-1, shape[1], *self.space.shape)
+
+
+class Alternating:
+    """One axis after the other, with coefficients as they are at every point: of an operator
+    d + Σ_i A_i, with what is diagonal in d, the product of the d + A_i, between them d⁻¹.
+
+    Fields are taken apart; derivatives along two axes at once are left out.
+    """
+
+    def __init__(self, slab: LargeSlab, slopes: Array):
+        of, space = slab.of, slab.space
+        self.length, self.space, self.stages = slab.length, space, Stages.of(slab.time)
+        mean = slopes.mean(2)
+        self.rows = equations_of_fields(slab, slopes)
+        self.diagonal: list[list[Array]] = []
+        self.inverses: list[list[list[Array]]] = []
+        for mu in self.stages.values:
+            diagonals, each = [], []
+            for c, r in enumerate(self.rows):
+                diagonal = np.zeros(space.shape, np.complex64)
+                for number, key in enumerate(of.keys):
+                    time, orders = of.orders(key)
+                    if key[0] == c and not any(orders):
+                        diagonal += mean[r, number] * (mu / slab.length) ** time
+                diagonals.append(diagonal)
+                each.append([self._along(slab, mean[r], c, i, diagonal, mu) for i in self.places])
+            self.diagonal.append(diagonals)
+            self.inverses.append(each)
+
+    @property
+    def places(self) -> range:
+        """The axes of space by number."""
+        return range(len(self.space.shape))
+
+    def _along(
+        self, slab: LargeSlab, slopes: Array, c: int, i: int, diagonal: Array, mu: complex
+    ) -> Array:
+        """The inverse of d + A_i for every line along an axis: (lines, points, points)."""
+        number = self.space.shape[i]
+        matrices = np.zeros((diagonal.size // number, number, number), np.complex64)
+        for k, key in enumerate(slab.of.keys):
+            time, orders = slab.of.orders(key)
+            if key[0] == c and orders[i] and sum(orders) == orders[i]:
+                own = np.moveaxis(slopes[k], i, -1).reshape(-1, number, 1)
+                step = (mu / slab.length) ** time
+                matrices += own * step * self.space.axes[c][i].derivative(orders[i])
+        at = np.arange(number)
+        matrices[:, at, at] += np.moveaxis(diagonal, i, -1).reshape(-1, number)
+        return np.linalg.inv(matrices)
+
+    def __call__(self, right: Array) -> Array:
+        """The inverse applied to (residuals, instants, points)."""
+        amounts = np.einsum("js,rs...->jr...", self.stages.there, right[self.rows])
+        amounts = amounts.astype(np.complex64)
+        for j, c in itertools.product(*(range(n) for n in amounts.shape[:2])):
+            own = amounts[j, c]
+            for i in self.places:
+                own = own * self.diagonal[j][c] if i else own
+                lines = np.moveaxis(own, i, -1)
+                found = self.inverses[j][c][i] @ lines.reshape(-1, lines.shape[-1], 1)
+                own = np.moveaxis(found.reshape(lines.shape), -1, i)
+            amounts[j, c] = own
+        return np.real(np.einsum("sj,jc...->cs...", self.stages.back, amounts))
+
+
+def equations_of_fields(slab: LargeSlab, slopes: Array) -> list[int]:
+    """By field, the residual that its highest derivative in time is in; an empty list where some
+    field has none of its own."""
+    found = []
+    for c, highest in enumerate(slab.of.times):
+        sizes = np.zeros(len(slopes))
+        for number, key in enumerate(slab.of.keys):
+            time, orders = slab.of.orders(key)
+            if key[0] == c and time == highest > 0 and not any(orders):
+                sizes += np.abs(slopes[:, number]).max(axis=tuple(range(1, slopes.ndim - 1)))
+        found.append(int(np.argmax(sizes)) if sizes.any() else -1)
+    return found if sorted(found) == list(range(len(slopes))) else []

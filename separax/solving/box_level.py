@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse.linalg
+import scipy
 
 from ..separable import multiply_core
 from .face_conditions import BoxProblem

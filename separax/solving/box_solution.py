@@ -121,6 +121,8 @@ def _refined(box: BoxProblem, tolerance: float, context: Context) -> Solution | 
             )
         )
         _report(context, estimate, len(levels))
+        functions = " × ".join(map(str, numbers))
+        context.tell_level(f"level {len(levels)}: {functions} functions", levels[-1].estimate)
         grew = best is not None and estimate > 0.5 * best[1]
         if best is None or estimate <= best[1] or not grew:
             best = found, estimate

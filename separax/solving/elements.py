@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.polynomial import legendre
-from scipy.linalg import lu
-from scipy.special import roots_jacobi
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class TimeRule:
 @functools.cache
 def time_rule(stages: int) -> TimeRule:
     """The rule with so many points; its values at the end of a slab are of order 2 s - 1."""
-    inside = roots_jacobi(stages - 1, 1.0, 0.0)[0] if stages > 1 else np.zeros(0)
+    inside = scipy.special.roots_jacobi(stages - 1, 1.0, 0.0)[0] if stages > 1 else np.zeros(0)
     points = np.r_[(1 + inside) / 2, 1.0]
     nodes = 2 * np.r_[0.0, points] - 1
     values = legendre.legvander(nodes, stages)
@@ -66,8 +65,8 @@ def time_rule(stages: int) -> TimeRule:
 
 def derivatives_at(points: np.ndarray, number: int, order: int) -> np.ndarray:
     """The derivative of P_0 … P_{number-1} of this order at points of [-1, 1]: (points, number)."""
-    each = [legendre.legder(one, order) if order else one for one in np.eye(number)]
-    return np.stack([legendre.legval(points, one) for one in each], -1)
+    each = legendre.legder(np.eye(number), order) if order else np.eye(number)
+    return legendre.legvander(points, len(each) - 1) @ each
 
 
 @functools.cache
@@ -278,7 +277,7 @@ def _reduced(columns: np.ndarray, known: np.ndarray, number: int) -> tuple[np.nd
     """The triangular factor of columns, and what their elimination makes of the rest."""
     if number == 0:
         return columns[:, :0], known
-    factors: Any = lu(columns, p_indices=True, check_finite=False)
+    factors: Any = scipy.linalg.lu(columns, p_indices=True, check_finite=False)
     order, lower, upper = factors
     known = np.take_along_axis(known, np.argsort(order, -1)[..., None], 1)
     # smaller factors than those of an orthogonal transformation, which many threads would make slow

@@ -219,8 +219,10 @@ def _refine(asked: Asked, tolerance: float) -> Solution:
     with asked.begun(told, told) as context:
         found = automatic(asked.problem, tolerance, asked.seeds[0], context)
         if found is None:  # nor is there one to go on with another time
-            why = "a network is trained: no other way came to a solution"
-            context.tell(why)
+            why = (
+                "" if asked.interrupt.asked else "a network is trained: no other way found anything"
+            )
+            context.tell(why or "stopped before there was a solution")
             trainer = asked.trainer(Loss(asked.problem, Recipe()))
             found = _trained(asked, trainer, dataclasses.replace(context, run=None), why)
             assert isinstance(found, Solution)  # one seed

@@ -24,9 +24,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 
-from ..core import options_for_one_run
+from ..core import doing, options_for_one_run
 from ..domain import GaussLegendre, Lattice, Points
 from ..equations import Problem, gauge_freedom
 from ..networks import highest, slow_to_fast
@@ -185,6 +185,7 @@ def _evaluated(loss: Loss, model: Model, places: Any, inside: Lattice) -> _Seen:
         return parts, basis.features(inside.coordinates, 0), fields, cut, terms
 
     arrays, static = eqx.partition(model, eqx.is_array)
+    doing("estimating the error")
     program = jax.jit(lambda a: evaluated(eqx.combine(a, static))).lower(arrays)
     found = program.compile(options_for_one_run())(arrays)
     parts, *others = jax.tree.map(np.asarray, found)

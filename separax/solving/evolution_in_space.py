@@ -26,7 +26,7 @@ from ..equations import (
     values_of,
 )
 from ..separable import Key
-from .grids import FieldAxis, Grid
+from .grids import FieldAxis, Grid, field_axis
 
 CHUNKS = (2**11, 2**15)  # points that a compiled program serves at once
 
@@ -95,12 +95,10 @@ class SpaceEvolution:
 
     def field_axes(self, grids: Sequence[Grid]) -> list[list[FieldAxis]]:
         """By field and axis, what differentiates; those that are alike are shared."""
-        made: dict[Any, FieldAxis] = {}
 
         def one(c: int, axis: str, grid: Grid) -> FieldAxis:
-            each = [self.faces.get((c, axis, end)) for end in range(2)]
-            sides: Any = tuple(None if f is None else f.side for f in each)
-            return made.setdefault((grid, sides), FieldAxis(grid, sides))
+            first, last = (self.faces.get((c, axis, end)) for end in range(2))
+            return field_axis(grid, (first and first.side, last and last.side))
 
         return [[one(c, a, g) for a, g in zip(self.space, grids)] for c in range(self.fields)]
 
@@ -175,13 +173,25 @@ class SpaceEvolution:
 
         return jax.jit(linearised, compiler_options=options_for_few_runs())
 
-    def values(self, function: Values, t: float, each: Sequence[np.ndarray]) -> np.ndarray:
-        """A function of coordinates on the lattice of these coordinates of space."""
-        lattice = np.meshgrid(*each, indexing="ij")
-        shape = lattice[0].shape
-        flat = [jnp.asarray(a.ravel()) for a in lattice]
-        found = function(self.coordinates(jnp.full(flat[0].shape, t), flat))
-        return np.broadcast_to(np.asarray(found, float), (flat[0].size,)).reshape(shape)
+    def values(self, function: Values, times: np.ndarray, each: Sequence[np.ndarray]) -> np.ndarray:
+        """A function of coordinates at these instants, on the lattice of these coordinates of
+        space."""
+        lattice = np.meshgrid(times, *each, indexing="ij")
+        shape, number = lattice[0].shape, lattice[0].size
+        # a program serves numbers of points up to the next power of two
+        wide = max(CHUNKS[0], 2 ** int(np.ceil(np.log2(number))))
+        flat = [np.pad(a.ravel(), (0, wide - number), "edge") for a in lattice]
+        if function not in self._programs:
+            self._programs[function] = jax.jit(
+                lambda t, *x: function(self.coordinates(t, x)),
+                compiler_options=options_for_few_runs(),
+            )
+        found = self._programs[function](*flat)
+        return np.broadcast_to(np.asarray(found, float), (wide,))[:number].reshape(shape)
+
+    @cached_property
+    def _programs(self) -> dict[Values, Callable[..., Any]]:
+        return {}
 
 
 # --- from a problem ---------------------------------------------------------------------------

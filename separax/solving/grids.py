@@ -141,9 +141,11 @@ class FieldAxis:
         return self._all(order)[:, self.grid.number :]
 
     def _all(self, order: int) -> np.ndarray:
-        unit = _gauss(self.grid.number)[0]
-        basis = derivatives_at(unit, self.number, order) * (2 / self.grid.length) ** order
-        return basis @ self.coefficients
+        if -1 - order not in self._derivatives:
+            unit = _gauss(self.grid.number)[0]
+            basis = derivatives_at(unit, self.number, order) * (2 / self.grid.length) ** order
+            self._derivatives[-1 - order] = basis @ self.coefficients
+        return self._derivatives[-1 - order]
 
     @functools.cached_property
     def modes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -167,6 +169,12 @@ class FieldAxis:
         unit = 2 * (points - grid.bounds[0]) / grid.length - 1
         found = legendre.legvander(unit, self.number - 1) @ self.coefficients
         return found[:, : grid.number], found[:, grid.number :]
+
+
+@functools.lru_cache(256)
+def field_axis(grid: Grid, sides: tuple[Side, Side]) -> FieldAxis:
+    """What a field is along an axis; the same one for the same points and conditions."""
+    return FieldAxis(grid, sides)
 
 
 def _waves_at(grid: Grid, points: np.ndarray) -> np.ndarray:

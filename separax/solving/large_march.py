@@ -9,12 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
 
 from ..domain import TIME
-from .averaged import MOST_DENSE, Averaged, Dense, can_be_averaged
+from .averaged import (
+    MOST_DENSE,
+    Alternating,
+    Averaged,
+    Dense,
+    can_be_averaged,
+    equations_of_fields,
+)
 from .elements import TimeRule, time_rule
 from .evolution_in_space import SpaceEvolution
 from .grids import Grid
@@ -38,6 +46,8 @@ SIZES = {
 BEGUN = 1  # of these, to begin with
 DEGREES = (2,)  # to which the last slab is extrapolated, besides all and none of it
 SLOW = 12  # iterations from which what is near the inverse is made anew
+COSTLY, SHORTER = 40, 0.6  # iterations of a slab from which shorter ones are tried
+MOST_LINES = 2**23  # numbers of the matrices of all lines along an axis
 OLD = 1.25  # lengths apart by more: the same
 
 
@@ -110,7 +120,10 @@ class LargeMarch:
     iterations: int = 0
     points: int = 0
     trouble: str = ""
-    _inverses: list[Averaged | Dense] = field(default_factory=list)
+    _inverse: Averaged | Alternating | Dense | None = None
+    _fresh: bool = False  # whether it was made for the step before
+    _needed: dict[Any, int] = field(default_factory=dict)  # iterations, by kind
+    _worth: float = 0.0  # of the time that an iteration went ahead, when a slab was last shortened
 
     def __post_init__(self) -> None:
         self.time: TimeRule = time_rule(self.precision.stages)
@@ -135,7 +148,7 @@ class LargeMarch:
                 values, iterations = slab.solved(guess, tolerance, self._precondition)
             except (NoSlab, np.linalg.LinAlgError, ValueError):
                 h, guess = h / 4, None
-                self._inverses.clear()
+                self._inverse = None
                 continue
             self.iterations += iterations
             sizes = np.maximum(self.sizes, np.max(state.space.norms(values), 1))
@@ -169,9 +182,21 @@ class LargeMarch:
                 space = self._coarser(state.space, tails, SPARE * tolerance)
             t = before.end
             state, guess = end if space is state.space else end.on(space, t), None
-            share = min(GROWTH, max(SHRINK, share))
+            share = self._affordable(min(GROWTH, max(SHRINK, share)), h, iterations)
             h *= share if not 1.0 < share < KEPT else 1.0
         return self
+
+    def _affordable(self, share: float, h: float, iterations: int) -> float:
+        """By what the next slab may be longer: less where that costs too many iterations, as long
+        as iterations go ahead the further for it."""
+        worth = h / (iterations + SLOW)
+        if iterations < COSTLY or self._worth < 0:
+            return share
+        if self._worth and worth < self._worth:
+            self._worth = -1.0  # shorter slabs have not helped
+            return share
+        self._worth = worth
+        return min(share, SHORTER)
 
     def _trouble(self, share: float) -> str:
         if self.slabs >= self.precision.slabs:
@@ -247,23 +272,32 @@ class LargeMarch:
     # --- what is near the inverse --------------------------------------------------------------
 
     def _precondition(self, slab: LargeSlab, slopes: Array, last: int) -> Callable[..., Array]:
-        had = self._inverses[-1] if self._inverses else None
-        if (
-            had is not None
-            and had.space is slab.space
-            and max(had.length / slab.length, slab.length / had.length) < OLD
-            and (last < SLOW or (isinstance(had, Averaged) and last < 2 * SLOW))
-        ):
-            return had
-        self._inverses.clear()
-        if can_be_averaged(slab.space):
-            made: Averaged | Dense = Averaged(slab, slopes)
-        elif math.prod(slab.space.shape) * self.evolution.fields <= MOST_DENSE:
-            made = Dense(slab, slopes)
-        else:
-            raise NoSlab
-        self._inverses.append(made)
+        """What is before GMRES: that of the last step as long as it does, then a new one, of the
+        kind that needed the fewest iterations."""
+        had = self._inverse
+        if had is not None:
+            if last:
+                self._needed[type(had)] = last
+            near = max(had.length / slab.length, slab.length / had.length) < OLD
+            if had.space is slab.space and near and (last < SLOW or self._fresh):
+                self._fresh = False
+                return had
+        kinds = self._kinds(slab, slopes)
+        kind = min(kinds, key=lambda one: self._needed.get(one, SLOW))
+        made = self._inverse = kind(slab, slopes)
+        self._fresh = True
         return made
+
+    def _kinds(self, slab: LargeSlab, slopes: Array) -> list[Any]:
+        points = math.prod(slab.space.shape)
+        found: list[Any] = [Averaged] if can_be_averaged(slab.space) else []
+        if equations_of_fields(slab, slopes) and points * max(slab.space.shape) <= MOST_LINES:
+            found.append(Alternating)
+        if not found and points * self.evolution.fields <= MOST_DENSE:
+            found.append(Dense)
+        if not found:
+            raise NoSlab
+        return found
 
     # --- how far off ---------------------------------------------------------------------------
 
@@ -335,7 +369,7 @@ def _sampled(space: Space, start, first: float) -> Array:
     """What is given at the start, at the points."""
     of = space.evolution
     if start.lattice is None:
-        return of.values(start.value, first, [g.points for g in space.grids])
+        return of.values(start.value, np.array([first]), [g.points for g in space.grids])[0]
     found = start.value
     for i, (axis, grid) in enumerate(zip(of.space, space.grids)):
         given = start.lattice[axis]

@@ -109,7 +109,7 @@ class Space:
             each = [np.linspace(*g.bounds, 23)[1:-1] for g in self.grids]
             each[i] = np.array([self.grids[i].bounds[end]])
             instants = low + (high - low) * np.linspace(0, 1, PROBES) ** 1.1
-            found[c] = any(np.any(of.values(face.value, t, each)) for t in instants)
+            found[c] = bool(np.any(of.values(face.value, instants, each)))
         return tuple(found)
 
     def extended(self, c: int, values: Array, times: Array) -> Array:
@@ -117,45 +117,45 @@ class Space:
         conditions; unchanged where these are all zero."""
         if not self.lifted[c]:
             return values
-        return np.stack([self._extended(c, v, float(t)) for v, t in zip(values, times)])
-
-    def _extended(self, c: int, values: Array, t: float) -> Array:
         of, axes = self.evolution, self.axes[c]
-        found = np.zeros([a.number for a in axes])
-        found[tuple(slice(n) for n in self.shape)] = values
-        here = [[e for e in range(2) if a.sides[e] is not None] for a in axes]
+        found = np.zeros([len(times), *(a.number for a in axes)])
+        found[(slice(None), *(slice(n) for n in self.shape))] = values
         for which in itertools.product([False, True], repeat=len(axes)):
-            if not any(which):
-                continue
-            last = max(i for i, w in enumerate(which) if w)
-            place: list[slice] = []
-            for i, w in enumerate(which):
-                place.append(slice(self.shape[i], None) if w else slice(self.shape[i]))
+            last = max((i for i, w in enumerate(which) if w), default=0)
             parts = []
-            for end in here[last]:
+            for end, side in enumerate(axes[last].sides):
+                if side is None or not any(which):
+                    continue
                 face = of.faces[c, of.space[last], end]
                 each = [g.points for g in self.grids]
                 each[last] = np.array([self.grids[last].bounds[end]])
-                shape = [1 if i == last else n for i, n in enumerate(self.shape)]
-                g = np.zeros(shape) if face.value is None else of.values(face.value, t, each)
+                g = np.zeros([len(times), *map(len, each)])
+                if face.value is not None:
+                    g = of.values(face.value, times, each)
                 for i, w in enumerate(which):
                     if w and i != last:
-                        g = along(self._conditions(c, i), g, i)
+                        g = along(self._conditions[c][i], g, i + 1)
                 parts.append(g)
             if parts:
-                found[tuple(place)] = np.concatenate(parts, last)
+                cut = [slice(n, None) if w else slice(n) for w, n in zip(which, self.shape)]
+                found[(slice(None), *cut)] = np.concatenate(parts, last + 1)
         return found
 
-    def _conditions(self, c: int, i: int) -> Array:
+    @functools.cached_property
+    def _conditions(self) -> list[list[Array]]:
         """The conditions of a field along an axis, from values at the points alone."""
-        grid, rows = self.grids[i], []
-        plain = FieldAxis(grid)
-        for end, side in enumerate(self.axes[c][i].sides):
-            if side is not None:
-                value = plain.at(np.array([grid.bounds[end]]))[0][0]
-                slope = plain.slopes_at_ends()[end]
-                rows.append(side[0] * value + side[1] * (2 * end - 1) * slope)
-        return np.stack(rows)
+        found = []
+        for own in self.axes:
+            found.append([])
+            for axis in own:
+                plain, rows = FieldAxis(axis.grid), []
+                for end, side in enumerate(axis.sides):
+                    if side is not None:
+                        value = plain.at(np.array([axis.grid.bounds[end]]))[0][0]
+                        slope = (2 * end - 1) * plain.slopes_at_ends()[end]
+                        rows.append(side[0] * value + side[1] * slope)
+                found[-1].append(np.array(rows).reshape(-1, axis.grid.number))
+        return found
 
     def of_extended(self, c: int, orders: Sequence[int], values: Array) -> Array:
         """A derivative at the points, from what `extended` gives."""
@@ -176,7 +176,7 @@ class Space:
             t: the instant, where conditions that are not zero are to be met; of one array alone.
         """
         if t is not None and self.lifted[c]:
-            values = self._extended(c, values, t)
+            values = self.extended(c, values[None], np.array([t]))[0]
         first = values.ndim - len(self.grids)
         for i, grid in enumerate(to):
             if grid != self.grids[i]:

@@ -7,21 +7,25 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
 
+from ..core import threads_for
 from ..domain import TIME
-from ..equations import Problem, disagreements, gauge_freedom
-from ..separable import leading_block, tucker_by_svd
+from ..equations import Field, Problem, disagreements, gauge_freedom
+from ..separable import Key, leading_block, tucker_by_svd
 from ..solution import Solution, Timing
 from ..training import Progress
 from .averaged import MOST_DENSE, can_be_averaged
+from .elements import derivatives_at
 from .evolution_in_space import SpaceEvolution, evolution_in_space
 from .grids import FieldAxis, Grid
 from .large_march import LargeMarch, LargePrecision, LargeSlabDone
 from .large_slab import Array, Space, along
 from .pieces import Products, padded, piecewise_solution
+from .slab_solution import of_stop
 from .trained import Context
 from .ways import AbstractWay, Turn
 
@@ -29,6 +33,7 @@ FIRST = 0.3  # of the tolerance: what a first march is to leave of each slab
 COARSEST, FINEST = 1e-3, 1e-12  # such a tolerance
 FINER = 0.1  # of the tolerance of the march before
 SAFE = 0.5  # of what one more march is to reach
+SHARE = 0.4  # of a budget, for the first march: the second goes as far, and tells how good it is
 MARCHES = 4
 # values of all fields at an instant, at most, by march
 MOST = (60_000, 130_000, 250_000, 400_000)
@@ -92,23 +97,39 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
     start = time.perf_counter()
     levels: list[LargeLevel] = []
     best: _Kept | None = None
+    interrupt = context.interrupt
+    hurried = interrupt.seconds < math.inf
     allowed, estimate = min(COARSEST, max(FIRST * tolerance, FINEST)), math.inf
-    with np.errstate(all="ignore"):
+    spare = (1 - SHARE) * interrupt.left if hurried else 0.0
+    # products of this size gain little from threads, and lose much to them on a busy machine
+    with np.errstate(all="ignore"), threads_for(1):
         for number in range(MARCHES):
+            if levels and not interrupt.allows(levels[-1].seconds):
+                break
             began = time.perf_counter()
             most = MORE * levels[-1].slabs + FEW if levels else MOST_SLABS
             kept = _Kept(evolution, _precision(evolution, allowed, number, most))
-            kept.march.run(_watching(problem, kept.march, number, context))
+            end, spared = (math.inf, spare) if best is None else (best.march.end, 0.0)
+            kept.march.run(_watching(problem, kept.march, number, context, end, spared))
             kept.flush()
-            if not kept.windows or (best is not None and _gave_up(kept.march, best.march)):
+            if not kept.windows:
                 break
             apart = math.inf
             if best is not None:
                 apart = max(CAREFUL * _apart(evolution, best.windows, kept.windows), ROUNDED)
+            if best is not None and _gave_up(kept.march, best.march):
+                if interrupt.asked and estimate == math.inf:  # better less of it, with an estimate
+                    best, estimate = kept, apart
+                break
             march = kept.march
             seconds = time.perf_counter() - began
             levels.append(
                 LargeLevel(allowed, march.slabs, march.points, march.iterations, apart, seconds)
+            )
+            error = f", estimated error {apart:.0e}" if apart < math.inf else ""
+            context.tell(
+                f"march {number + 1}: {march.slabs} slabs of time, up to {march.points} points of"
+                f" space{error}"
             )
             if apart > GAIN * estimate and apart < math.inf:
                 # what a finer march could not gain is in the last two alike
@@ -117,7 +138,7 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
                 estimate = max(apart, estimate)
                 break
             best, estimate = kept, apart
-            if estimate <= tolerance or allowed <= FINEST or context.interrupt.asked:
+            if estimate <= tolerance or allowed <= FINEST or interrupt.asked:
                 break
             allowed = max(FINEST, _next_allowed(levels, estimate, tolerance))
     if best is None:
@@ -127,7 +148,11 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
     timing = Timing(compiling, seconds - compiling, sum(level.iterations for level in levels))
     stopped = best.march.end < problem.box[TIME][1]
     found = piecewise_solution(problem, best.windows, timing, estimate, levels, stopped)
-    words = _advice(problem, best.march, levels, estimate, tolerance, context.interrupt.asked)
+    words = _advice(problem, best.march, levels, estimate, tolerance)
+    if stopped and not best.march.trouble:
+        first, last = problem.box[TIME]
+        parts = (last - first) / (best.march.end - first)
+        words = (*words, of_stop(interrupt, parts, best.march.end))
     return found.with_outcome(advice=words)
 
 
@@ -159,8 +184,10 @@ def _precision(evolution: SpaceEvolution, allowed: float, number: int, most: int
 
 
 def _watching(
-    problem: Problem, march: LargeMarch, number: int, context: Context
+    problem: Problem, march: LargeMarch, number: int, context: Context, end: float, spare: float
 ) -> Callable[[float], bool]:
+    """Whether a march is to stop at a time: at its end, or where no more than the spare seconds are
+    left."""
     first, last = problem.box[TIME]
     began = said = time.perf_counter()
 
@@ -172,8 +199,9 @@ def _watching(
             share = (number + (t - first) / (last - first)) / MARCHES
             losses = {"total": march.precision.tolerance}
             speed = march.slabs / (now - began)
-            context.report(Progress(int(1000 * share), 1000, losses, None, speed))
-        return context.interrupt.asked
+            place = f"march {number + 1}, {march.slabs:,} slabs of time, t = {t:.4g} of {last:.4g}"
+            context.report(Progress(int(1000 * share), 1000, losses, None, speed, place))
+        return context.interrupt.asked or t >= end or context.interrupt.left < spare
 
     return stopped
 
@@ -184,19 +212,18 @@ def _advice(
     levels: Sequence[LargeLevel],
     estimate: float,
     tolerance: float,
-    interrupted: bool,
 ) -> tuple[str, ...]:
     words = [
         f"{each.words}: no solution has both, and close to there this one is in between"
         for each in disagreements(problem)
     ]
-    if march.end < problem.box[TIME][1] and not interrupted:
+    if march.end < problem.box[TIME][1] and march.trouble:
         why = {
             "stuck": "beyond, the slabs of time become too short: it may blow up there",
             "too many slabs": "beyond, there would be too many slabs of time",
         }[march.trouble]
         words.append(f"solved up to t = {march.end:.6g}; {why}")
-    if estimate > tolerance:
+    if tolerance < estimate < math.inf:
         counts = " and ".join(
             f"{level.slabs} slabs of time of {level.points} points" for level in levels[-2:]
         )
@@ -314,11 +341,27 @@ def waves_to_pieces(grid: Grid, polynomials: int = 16) -> Array:
 # --- how far apart ----------------------------------------------------------------------------
 
 
+def _quantities(problem: Problem) -> list[dict[Key, float]]:
+    """What is looked at: the fields, and those quantities that are linear in their derivatives."""
+    nothing = (0,) * problem.box.dimension
+    found: list[dict[Key, float]] = [{(c, nothing): 1.0} for c in range(len(problem.fields))]
+
+    def derived(at: Any) -> list[Any]:
+        each = problem.quantities(at.fields, at.coordinates, at.unknowns)
+        return [each[name] for name in problem.derived]
+
+    for one in problem.trace(derived).result:
+        plain = one.terms.values() if isinstance(one, Field) and one.linear else [None]
+        if all(isinstance(factor, float) for factor in plain):
+            found.append(dict(one.terms))
+    return found
+
+
 def _apart(of: SpaceEvolution, coarse: Sequence[Products], fine: Sequence[Products]) -> float:
-    """The relative L2 difference of two marches as far as both went, of the worst field."""
-    free = gauge_freedom(of.problem)
-    fields = range(of.fields)
-    apart, size = np.zeros(of.fields), np.zeros(of.fields)
+    """The relative L2 difference of two marches as far as both went, of the worst quantity."""
+    free = [of.problem.fields.index(name) for name in gauge_freedom(of.problem)]
+    quantities = _quantities(of.problem)
+    apart, size = np.zeros(len(quantities)), np.zeros(len(quantities))
     starts = np.array([w.edges[TIME][0] for w in coarse])
     end = coarse[-1].edges[TIME][-1]
     for window in fine:
@@ -334,15 +377,18 @@ def _apart(of: SpaceEvolution, coarse: Sequence[Products], fine: Sequence[Produc
             if not np.any(here):
                 continue
             points = [times[here], *(r[0] for r in rules[1:])]
-            for c in fields:
-                ours, theirs = _values(window, c, points), _values(coarse[o], c, points)
-                if of.problem.fields[c] in free:
+            for q, terms in enumerate(quantities):
+                ours, theirs = (
+                    np.sum([f * _values(of, w, key, points) for key, f in terms.items()], axis=0)
+                    for w in (window, coarse[o])
+                )
+                if any(c in free for c, _ in terms):
                     ours, theirs = (v - v.mean(axes, keepdims=True) for v in (ours, theirs))
                 off, whole = (ours - theirs) ** 2, ours**2
                 for weights in (r[1] for r in rules[:0:-1]):
                     off, whole = off @ weights, whole @ weights
-                apart[c] += shares[here] @ off
-                size[c] += shares[here] @ whole
+                apart[q] += shares[here] @ off
+                size[q] += shares[here] @ whole
     size = np.maximum(size, 1e-18 * size.max())
     found = np.sqrt(apart / np.maximum(size, 1e-300))
     return float(found.max()) if np.all(np.isfinite(found)) else math.inf
@@ -355,14 +401,16 @@ def _rule(edges: Array, number: int) -> tuple[Array, Array]:
     return (middle[:, None] + half[:, None] * unit).ravel(), (half[:, None] * weights).ravel()
 
 
-def _values(window: Products, c: int, points: Sequence[Array]) -> Array:
-    """A field on the lattice of these points."""
+def _values(of: SpaceEvolution, window: Products, key: Key, points: Sequence[Array]) -> Array:
+    """A derivative of a field on the lattice of these points."""
     assert window.cores is not None
-    found = window.cores[c]
-    for i, (edges, factor, x) in enumerate(zip(window.edges.values(), window.factors, points)):
+    found, (c, _) = window.cores[key[0]], key
+    time, orders = of.orders(key)
+    each = zip(window.edges.values(), window.factors, points, (time, *orders))
+    for i, (edges, factor, x, order) in enumerate(each):
         e = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
-        unit = 2 * (x - edges[e]) / (edges[e + 1] - edges[e]) - 1
-        basis = legendre.legvander(unit, factor.shape[2] - 1)
-        own = np.einsum("pb,pbr->pr", basis, factor[c][e])
-        found = along(own, found, i)
+        lengths = edges[e + 1] - edges[e]
+        unit = 2 * (x - edges[e]) / lengths - 1
+        basis = derivatives_at(unit, factor.shape[2], order) * (2 / lengths[:, None]) ** order
+        found = along(np.einsum("pb,pbr->pr", basis, factor[c][e]), found, i)
     return found

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.polynomial import legendre
 
 DEPENDENT = 1e-9  # of the largest: conditions that are as near to a combination of others

@@ -43,9 +43,11 @@ SAFE = 3.0
 FAINT = 1e-14  # of a right side, in one eigenfunction
 MODES = 20_000  # products of eigenfunctions, one by one
 TERMS = 1_000  # of a source, or of what is given on a face
+FEW_PRODUCTS = 64
 PRODUCTS = 4_000  # of a solution
 PATIENCE = 20.0  # seconds
-STEP = 0.36  # of the exponentials, in log s: an error of 1e-12
+STEP = 0.3  # of the exponentials, in log s: an error of 1e-14
+CANCELLED = 1e-10  # what may be left of sums of so many, which cancel in part
 ROUNDED = 1e-14
 
 
@@ -241,7 +243,7 @@ class _Level:
         if not left.few and not left.products:
             return lift, 0.0
         rest = self._inverted(left, along, plain)
-        return lift.plus(rest, -1.0), 0.0
+        return lift.plus(rest, -1.0), CANCELLED if len(rest.products) > FEW_PRODUCTS else 0.0
 
     def _lift(self) -> FewAxes:
         total, read = FewAxes(self.degrees), {}

@@ -13,7 +13,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 
 from ..core import in_float64
 from ..domain import TIME

@@ -139,11 +139,11 @@ class Polynomials:
         return self.context.interrupt.allows(timing.compile_seconds + step * longer)
 
     def _tell(self, level: Level) -> None:
-        error = "" if level.estimate == math.inf else f", estimated error {level.estimate:.0e}"
         met = level.estimate <= self.tolerance
         what = "done" if met else "no more levels" if self.over else "going on"
         if self.levels:
-            self.context.tell(f"{_named(len(self.levels), level.functions)}{error}, {what}")
+            named = _named(len(self.levels), level.functions)
+            self.context.tell_level(named, level.estimate, what)
 
     def _next(self) -> tuple[Solution, Level, Recipe]:
         problem, context, start = self.problem, self.context, self.start

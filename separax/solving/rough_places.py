@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.spatial import KDTree
+import scipy
 
 from .steady import Steady, SteadyCondition
 
@@ -192,7 +192,7 @@ def _inward_corners(steady: Steady) -> np.ndarray:
     bounds = np.array([box[a] for a in shape.axes])
     size = (bounds[:, 1] - bounds[:, 0]).max()
     radius = size / 256
-    pairs = KDTree(points).query_pairs(radius, output_type="ndarray")
+    pairs = scipy.spatial.KDTree(points).query_pairs(radius, output_type="ndarray")
     cosine = np.einsum("ni,ni->n", normals[pairs[:, 0]], normals[pairs[:, 1]])
     pairs = pairs[cosine < np.cos(BEND)]
     if not len(pairs):

@@ -140,7 +140,7 @@ def solve_in_slabs(
     found = _solution(problem, best, levels, estimate, timing)
     words = _advice(problem, best, levels, estimate, tolerance)
     if (end := best.slabs[-1].end) < problem.box[TIME][1] and not best.trouble:
-        words = (*words, _of_stop(interrupt, (problem.box[TIME][1] - first) / (end - first), end))
+        words = (*words, of_stop(interrupt, (problem.box[TIME][1] - first) / (end - first), end))
     return found.with_outcome(advice=words)
 
 
@@ -158,11 +158,10 @@ def _roughly(march: March) -> float:
 
 def _tell(context: Context, number: int, level: SlabLevel) -> None:
     elements = f", up to {level.elements} elements" if level.elements > 1 else ""
-    error = f", estimated error {level.estimate:.0e}" if level.estimate < math.inf else ""
-    context.tell(f"march {number + 1}: {level.slabs} slabs of time{elements}{error}")
+    context.tell_level(f"march {number + 1}: {level.slabs} slabs of time{elements}", level.estimate)
 
 
-def _of_stop(interrupt: Interrupt, parts: float, end: float) -> str:
+def of_stop(interrupt: Interrupt, parts: float, end: float) -> str:
     """How far a march came that was stopped, and what it needs for the rest."""
     said = f"solved up to t = {end:.6g}, where it was stopped"
     if interrupt.seconds == math.inf:

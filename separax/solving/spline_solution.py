@@ -9,6 +9,7 @@ cells.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -48,11 +49,16 @@ LAST_STEP = 1e-2  # of the tolerance: Newton's method ends with such a step
 LEAST_SHARE = 1e-3
 CAREFUL = 2.0  # an estimate against what it is made from
 SLOWEST = 1.5  # times the last change: the estimate where nothing converges
+AGAIN = 2  # times that it begins again, with more functions, where Newton's method fails
+CLOSE = 0.03  # a step, against the solution
+GRADED, STEEP = 3, 3.0  # cells in a row towards a corner, each so many times shorter
+SLOWLY = 8  # steps of Newton's method after which it may end without reaching zero
+POWER = 1.25  # of the distance from a corner that residuals are multiplied by
+BAD = 0.2  # of the squares of the residual: that much near a corner is too much
 FELT_BY_NONE = 1e-3  # of a random function: what is left of it where there are many solutions
 SLOW, MUCH = 0.6, 0.1  # a residual, against the one before and against that of nothing
 NEAR = 0.05  # of the box: what counts as being at a corner with two values
 CUT = 1e-2  # of the estimate: what compressing may add
-SMALL = 1e-6  # of the largest field: one that is smaller is measured against that
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class SplineLevel:
         cells: by axis.
         functions: that were solved for.
         left: the root of what is left of the least squares.
-        change: from the resolution before, in the relative L2 norm, of the worst field.
+        change: from the resolution before, in the relative L2 norm of all fields.
         estimate: of the relative L2 error.
         newton: steps of Newton's method.
         seconds: that it took.
@@ -109,6 +115,9 @@ def _known(problem: Problem) -> tuple[Steady, RoughPlaces] | None:
         return None if steady is None else (steady, rough_places(steady))
 
 
+Solved = tuple[np.ndarray, list[np.ndarray], int]  # coefficients, what is left, steps
+
+
 class ManySolutions(Exception):
     """The conditions leave more than one solution."""
 
@@ -122,11 +131,13 @@ class _Refinement:
         self.steady, self.places = steady, places
         self.tolerance, self.context = tolerance, context
         self.levels: list[SplineLevel] = []
+        self.corners, self.damped_anew = places.corners, False
         self.nothing = 0.0  # what u = 0 leaves of the first least squares
 
     def go(self) -> Solution | None:
         begun = time.perf_counter()
-        space: SplineSpace | None = _first_space(self.steady, self.places)
+        begin: SplineSpace | None = _first_space(self.steady, self.places)
+        space, again = begin, 0
         last: tuple[SplineSpace, np.ndarray] | None = None
         best: tuple[SplineSpace, np.ndarray] | None = None
         estimate, worse = math.inf, 0
@@ -139,10 +150,16 @@ class _Refinement:
                     self.nothing = _size([r.left for r in system.rows(start)])
                 found, left, steps = self._solved(system, start)
             except (NotConverged, np.linalg.LinAlgError):
-                # too few functions for Newton's method: with more it may find its way
-                space = None if last is not None else _evenly(space)
+                # too few functions to see where it goes: with more it may find its way
+                if begin is None or again == AGAIN or len(self.levels) > AGAIN:
+                    break
+                space = begin = _evenly(begin)
+                last, best, estimate, again = None, None, math.inf, again + 1
+                self.levels.clear()
                 continue
             change = math.inf if last is None else self._change(system, found, start)
+            corners = self._bad_corners(system, left)
+            left = _size(left)
             now = self._estimate(left, change)
             last = space, found
             # rounding is the limit where more functions leave more of the residual
@@ -154,6 +171,9 @@ class _Refinement:
             if estimate <= self.tolerance or self.context.interrupt.asked:
                 break
             space = self._finer(system, found)
+            if len(corners):
+                self.corners = np.concatenate([self.corners, corners])
+                self.damped_anew = True
         if best is None:
             return None
         seconds = time.perf_counter() - begun
@@ -174,7 +194,7 @@ class _Refinement:
         degree = space.grid[0].degree
         many = any(self.places.jumps) or len(space.grid) == 1
         points = degree - 1 if many else max(3, (degree + 1) // 2)
-        return SplineSystem(self.steady, space, self.places.corners, points, 1.25)
+        return SplineSystem(self.steady, space, self.corners, points, POWER)
 
     def _note(
         self,
@@ -188,12 +208,14 @@ class _Refinement:
         cells, seconds = tuple(s.cells for s in space.grid), time.perf_counter() - began
         level = SplineLevel(cells, space.number, left, change, estimate, steps, seconds)
         self.levels.append(level)
+        grid = " × ".join(map(str, cells))
+        self.context.tell_level(f"splines {len(self.levels)}: {grid} cells", estimate)
         losses = {"total": left**2}
         self.context.report(Progress(len(self.levels), LEVELS, losses, None, 1 / seconds))
 
     # --- one resolution ------------------------------------------------------------------------
 
-    def _solved(self, system: SplineSystem, start: np.ndarray) -> tuple[np.ndarray, float, int]:
+    def _solved(self, system: SplineSystem, start: np.ndarray) -> Solved:
         if self.steady.is_linear:
             rows = system.rows(start)
             equations = NormalEquations(rows, system.space.order)
@@ -203,14 +225,14 @@ class _Refinement:
             # once more from what is left in truth: what rounding did is then undone
             left = [r.left for r in system.rows(found)]
             found = found + equations.step(left)
-            return found, _size(left), 1
+            return found, left, 1
         try:
             return self._newton(system, start, 1.0)
         except NotConverged:
             if self.levels:
                 raise
         # from what is linear to the whole, by steps that grow as long as they can
-        found, share, step, steps = start, 0.0, 0.25, 0
+        found, share, step, steps = np.zeros_like(start), 0.0, 0.25, 0
         while share < 1:
             following = min(1.0, share + step)
             try:
@@ -234,39 +256,43 @@ class _Refinement:
         ]
         return any(left > FELT_BY_NONE**2 * whole for left, whole in squares)
 
-    def _newton(
-        self, system: SplineSystem, start: np.ndarray, share: float
-    ) -> tuple[np.ndarray, float, int]:
+    def _newton(self, system: SplineSystem, start: np.ndarray, share: float) -> Solved:
         found, enough = start, LAST_STEP * min(self.tolerance, 1e-2)
         rows = system.rows(found, share)
-        size = _size([r.left for r in rows])
+        left = [r.left for r in rows]
+        equations = None
         for number in range(1, NEWTON + 1):
-            step = NormalEquations(rows, system.space.order).step([r.left for r in rows])
+            if equations is None:
+                equations = NormalEquations(rows, system.space.order)
+                if not self.levels and number == 1 and self._has_family(system, equations):
+                    raise ManySolutions
+            step, size = equations.step(left), _size(left)
+            length = _ratio(step, found)
             for back in range(STEPS_BACK):
                 tried = found + 0.5**back * step
-                with np.errstate(all="ignore"):
-                    rows = system.rows(tried, share)
-                    now = _size([r.left for r in rows])
-                if now < size * (1 + 1e-6) or (back == 0 and _ratio(step, found) < enough):
+                rows = system.rows(tried, share)
+                now = [r.left for r in rows]
+                if _size(now) < size * (1 + 1e-6) or (back == 0 and length < enough):
                     break
             else:
-                if _ratio(step, found) < 100 * enough:
-                    return found, size, number
+                if length < 100 * enough:
+                    return found, left, number
                 raise NotConverged
-            found, before, size = tried, size, now
-            if back == 0 and _ratio(step, found) < enough:
-                return found, size, number
+            found, left = tried, now
+            if back or length > CLOSE:  # closer by, one factor serves for the next steps, too
+                equations = None
+            # at a minimum that is no zero of the residual, steps fade slowly
+            slow = number > SLOWLY and _size(left) > 0.999 * size
+            if (back == 0 and length < enough) or slow:
+                return found, left, number
             if self.context.interrupt.asked:
                 break
-            # at a minimum that is no zero of the residual, steps fade slowly
-            if number > 8 and size > 0.999 * before:
-                return found, size, number
         raise NotConverged
 
     # --- how good it is ------------------------------------------------------------------------
 
     def _change(self, system: SplineSystem, found: np.ndarray, before: np.ndarray) -> float:
-        """The relative L2 difference of two solutions, of the worst field."""
+        """The relative L2 difference of two solutions, of all fields together."""
         group, areas = system.inside, system.areas
         here = np.ones(areas.shape, bool)
         size = max(s.edges[-1] - s.edges[0] for s in system.space.grid)
@@ -274,13 +300,31 @@ class _Refinement:
             apart = np.sqrt(sum((x - c) ** 2 for x, c in zip(group.points, corner)))
             here &= apart > NEAR * size
         areas = areas * here
-        norms, apart = [], []
+        size = apart = 0.0
         for f in range(len(system.space.axes)):
             u, v = system.values(found, f), system.values(before, f)
-            norms.append(math.sqrt(np.sum(areas * u**2)))
-            apart.append(math.sqrt(np.sum(areas * (u - v) ** 2)))
-        largest = max(*norms, 1e-300)
-        return max(a / max(n, SMALL * largest) for a, n in zip(apart, norms))
+            size += float(np.sum(areas * u**2))
+            apart += float(np.sum(areas * (u - v) ** 2))
+        return math.sqrt(apart / max(size, 1e-300))
+
+    def _bad_corners(self, system: SplineSystem, left: Sequence[np.ndarray]) -> np.ndarray:
+        """Corners of a box of two axes at which much of the residual is left: there conditions and
+        equations contradict each other, and residuals are to count less from now on."""
+        box = self.steady.problem.box
+        if box.dimension != 2 or self.steady.problem.periodic:
+            return np.zeros((0, box.dimension))
+        group = system.inside
+        squares = np.concatenate([np.sum(x**2, 1) for x in left])[: len(group.cells)]
+        middle = np.stack([x.mean(1) for x in group.points], 1)
+        bounds = [box[a] for a in box.axes]
+        size = max(high - low for low, high in bounds)
+        found = []
+        for corner in itertools.product(*bounds):
+            apart = np.linalg.norm(middle - np.array(corner), axis=1)
+            known = len(self.corners) and np.any(np.all(self.corners == corner, axis=1))
+            if not known and np.sum(squares[apart < NEAR * size]) > BAD * np.sum(squares):
+                found.append(corner)
+        return np.array(found).reshape(-1, box.dimension)
 
     def _estimate(self, left: float, change: float) -> float:
         """Of the error of the last resolution: the change from the one before, as much smaller as
@@ -288,7 +332,9 @@ class _Refinement:
         if not self.levels or not math.isfinite(change):
             return math.inf
         last = self.levels[-1]
-        rate = left / max(last.left, 1e-300)
+        # with other weights what is left says nothing about the level before
+        rate = SLOW if self.damped_anew else left / max(last.left, 1e-300)
+        self.damped_anew = False
         if last.change < math.inf:
             rate = max(rate, min(1.0, change / max(last.change, 1e-300)))
         gain = SLOWEST if rate >= SLOW else min(SLOWEST, rate / (1 - rate))
@@ -380,13 +426,19 @@ def _first_space(steady: Steady, places: RoughPlaces) -> SplineSpace:
         for a, axis in enumerate(box.axes):
             # a jump of a coefficient or a source is one of the highest derivative
             repeats = degree - max(orders[a], 1) + 1
-            marks = {float(c[a]): 1 for c in places.corners} | dict.fromkeys(
-                places.jumps[a], repeats
-            )
+            marks = dict.fromkeys(_graded(places.corners[:, a], box[axis], cells), 1)
+            marks |= dict.fromkeys(places.jumps[a], repeats)
             periodic = axis in steady.problem.periodic
             own.append(splines_between(box[axis], cells, degree, marks, periodic))
         fields.append(tuple(own))
     return SplineSpace(tuple(fields))
+
+
+def _graded(corners: np.ndarray, bounds: tuple[float, float], cells: int) -> list[float]:
+    """The coordinates of corners, and edges that come closer and closer to them."""
+    length = (bounds[1] - bounds[0]) / cells
+    apart = [length / STEEP**k for k in range(GRADED + 1)]
+    return [float(c + d) for c in set(corners) for d in (0.0, *apart, *(-d for d in apart))]
 
 
 def _refined(space: SplineSpace, counts: list[np.ndarray]) -> SplineSpace:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.polynomial import legendre
-from scipy.interpolate import BSpline
 
 from .elements import derivatives_at
 
@@ -66,7 +66,7 @@ class Splines:
         p = self.degree
         unit = np.cos(np.pi * (np.arange(p + 1) + 0.5) / (p + 1))
         x = (self.edges[:-1, None] + self.lengths[:, None] * (unit + 1) / 2).ravel()
-        found = BSpline.design_matrix(x, self.knots, p)
+        found = scipy.interpolate.BSpline.design_matrix(x, self.knots, p)
         values = found.data.reshape(self.cells, p + 1, p + 1)
         first = found.indices.reshape(self.cells, p + 1, p + 1)[:, 0, 0]
         pieces = np.linalg.solve(legendre.legvander(unit, p), values)

@@ -24,7 +24,6 @@ from ..equations import (
     ValueTerm,
     gauge_freedom,
     is_linear,
-    missing_starts,
     values_of,
 )
 from ..separable import Key
@@ -153,10 +152,10 @@ class Steady:
 
 def steady_of(problem: Problem) -> Steady | None:
     """A problem as splines solve it; None where they cannot: with a time axis, unknowns or
-    measurements, more than three axes, conditions on a lattice of their own, fewer conditions than
-    derivatives, two conditions of one kind on one face."""
+    measurements, more than three axes, conditions on a lattice of their own, two conditions of one
+    kind on one face."""
     box = problem.box
-    if TIME in box.axes or box.dimension > 3 or problem.unknowns or missing_starts(problem):
+    if TIME in box.axes or box.dimension > 3 or problem.unknowns:
         return None
     keys = tuple(sorted(problem.derivatives))
     if not keys or not any(any(orders) for _, orders in keys):

@@ -74,6 +74,17 @@ class Context:
     interrupt: Interrupt
     tell: Tell = lambda text: None
 
+    def tell_level(self, what: str, estimate: float, then: str = "") -> None:
+        """Tells of a level that is done.
+
+        Arguments:
+            what: it was.
+            estimate: of the error; infinite where it is not known.
+            then: what comes next.
+        """
+        error = f"estimated error {estimate:.0e}" if estimate < math.inf else ""
+        self.tell(", ".join(part for part in (what, error, then) if part))
+
     def part(self, before: int, steps: int, run: Run | None = None, place: str = "") -> Context:
         """The context of a part of the solve.
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ..core import shown_by
+
 Losses = Mapping[str, float]  # every term of the loss by name, and its "total"
 QUIET = 10.0  # seconds without a word, after which a line says how far a run is
 
@@ -89,12 +91,13 @@ def display(title: str, wanted: bool | None) -> Iterator[tuple[Report, Tell]]:
     if wanted is False:
         yield (lambda now: None), (lambda text: None)
     elif sys.stderr.isatty():
-        with _bar(title) as report:
+        with _bar(title) as (report, show), shown_by(show):
             yield report, tell
     else:
         lines = _Lines(tell, tenths=wanted is True)
         try:
-            yield lines.report, lines.tell
+            with shown_by(lines.show):
+                yield lines.report, lines.tell
         finally:
             lines.over.set()
 
@@ -128,6 +131,7 @@ class _Lines:
         self._print, self._tenths, self._done = print, tenths, 0
         self._began = self._said = time.perf_counter()
         self._now: Progress | None = None
+        self._doing = "compiling"
         if tenths:
             self.tell("compiling")
         threading.Thread(target=self._keep_talking, name="separax progress", daemon=True).start()
@@ -136,6 +140,10 @@ class _Lines:
         """Prints a line."""
         self._said = time.perf_counter()
         self._print(text)
+
+    def show(self, text: str) -> None:
+        """Remembers what is being done."""
+        self._now, self._doing = None, text
 
     def report(self, now: Progress) -> None:
         """Remembers how far a run is, and prints it at every tenth."""
@@ -148,13 +156,14 @@ class _Lines:
         # a compiler or a long step tells nothing itself
         while not self.over.wait(max(0.1, self._said + QUIET - time.perf_counter())):
             if time.perf_counter() - self._said >= QUIET:
-                far = "compiling" if self._now is None else self._now.words
+                far = self._doing if self._now is None else self._now.words
                 self.tell(f"after {clock(time.perf_counter() - self._began)}  {far}")
 
 
 @contextlib.contextmanager
-def _bar(title: str) -> Iterator[Report]:
-    """A live bar with loss, error, steps per second and time left."""
+def _bar(title: str) -> Iterator[tuple[Report, Tell]]:
+    """A live bar with loss, error, steps per second and time left; where the speed stands, what is
+    being done before there is one."""
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -185,4 +194,8 @@ def _bar(title: str) -> Iterator[Report]:
                 left=clock(time.perf_counter() - started) if over else f"{now.left} left",
             )
 
-        yield tell
+        def show(text: str) -> None:
+            if not bar.tasks[task].finished:
+                bar.update(task, rate=text)
+
+        yield tell, show

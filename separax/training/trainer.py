@@ -42,6 +42,7 @@ from ..core import (
     NotAwaited,
     Options,
     compiled_unless,
+    doing,
     options_for_few_runs,
     options_for_training,
     with_types_of,
@@ -410,6 +411,7 @@ class Trainer:
         if self._launched is not None:
             return self._launched, 0.0
         started = time.perf_counter()
+        doing(f"compiling the steps of {type(self.optimiser).__name__}")
         with contextlib.suppress(NotAwaited):
             self._launched = self.compile(state, stopped)
         return self._launched, time.perf_counter() - started

@@ -18,7 +18,6 @@ from separax.core.errors import InputError
 from separax.paper.references import computed as cache
 from separax.paper.references import diffusion, lshape
 from separax.paper.references.computed import Axis, Computed, Table
-from separax.paper.references.diffusion import integrate
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -254,42 +253,6 @@ def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path, monkeypatch):
     work = Work()
     with pytest.warns(UserWarning, match="cannot be written.*SEPARAX_CACHE"):
         assert work.same(cache.cached("work", {}, work))
-
-
-# --- time stepping --------------------------------------------------------------------------------
-
-
-def turn(u):
-    return np.array([-u[1], u[0]])
-
-
-def turned(angle):
-    return np.array([np.cos(angle), np.sin(angle)])
-
-
-def test_one_step_is_of_order_five():
-    steps = np.array([0.8, 0.4, 0.2, 0.1])
-    errors = [
-        np.abs(integrate(turn, turned(0), h, h, 1e9, 1e9)[0] - turned(h)).max() for h in steps
-    ]
-    assert order(1 / steps, errors) == pytest.approx(
-        6, abs=0.2
-    )  # the error of a single step is one order higher
-
-
-@pytest.mark.parametrize("tolerance", [1e-4, 1e-6, 1e-8, 1e-10])
-def test_steps_are_as_long_as_the_tolerance_allows(tolerance):
-    calls = []
-    found, _ = integrate(
-        lambda u: calls.append(1) or turn(u), turned(0), 10.0, 5.0, tolerance, tolerance
-    )
-    assert np.abs(found - turned(10)).max() < 20 * tolerance
-    assert len(calls) < 80 * tolerance**-0.2
-
-
-def test_a_rate_that_explodes_is_given_up():
-    with pytest.raises(ArithmeticError, match="no step"):
-        integrate(lambda u: u**2, np.array([1.0]), 2.0, 0.1, 1e-6, 1e-6)
 
 
 # --- nonlinear diffusion --------------------------------------------------------------------------

@@ -101,6 +101,12 @@ def bent():
     )
 
 
+@pytest.fixture
+def polynomials_alone(monkeypatch):
+    monkeypatch.setattr("separax.solving.automatic.WAYS", ())
+
+
+@pytest.mark.usefixtures("polynomials_alone")
 def test_each_level_has_a_line(capsys):
     found = sx.solve(bent())
     said = [line for line in capsys.readouterr().err.splitlines() if "level" in line]
@@ -110,6 +116,7 @@ def test_each_level_has_a_line(capsys):
     assert said[-1].endswith("done")
 
 
+@pytest.mark.usefixtures("polynomials_alone")
 def test_a_level_that_has_no_time_is_not_begun(monkeypatch):
     """The one before comes back, with its estimate."""
     found = sx.solve(bent(), progress=False)
@@ -120,6 +127,7 @@ def test_a_level_that_has_no_time_is_not_begun(monkeypatch):
     assert found.relative_l2() < found.estimate < math.inf
 
 
+@pytest.mark.usefixtures("polynomials_alone")
 @pytest.mark.parametrize("trouble", [MemoryError("no more"), sx.Diverged("NaN")])
 def test_a_finer_level_that_fails_gives_the_one_before(trouble, monkeypatch):
     levels = Polynomials._next
@@ -145,6 +153,7 @@ def test_without_a_second_there_is_no_estimate_either():
         assert np.isfinite(found(**{found.problem.box.axes[0]: 0.5}))
 
 
+@pytest.mark.usefixtures("polynomials_alone")
 def test_a_network_that_nobody_asked_for_is_said(capsys):
     problem = sx.Problem(
         sx.Box(x=(0, 1), y=(0, 1)),

@@ -14,14 +14,12 @@ from separax.solving.evolution_in_space import evolution_in_space
 from separax.solving.grids import FieldAxis, Grid
 from separax.solving.large_slab import LargeSlab, Space, State, gmres
 from separax.solving.trained import Context
+from separax.training import Interrupt
 
 PI = np.pi
 
 
-def solved(problem: sx.Problem, tolerance: float, interrupted: bool = False) -> sx.Solution:
-    class Interrupt:
-        asked = interrupted
-
+def solved(problem: sx.Problem, tolerance: float) -> sx.Solution:
     with jax.enable_x64(True):
         found = large_solution.solve_in_large_slabs(
             problem, tolerance, Context(None, lambda now: None, Interrupt())
@@ -238,7 +236,7 @@ def test_two_fields_that_react_agree_with_a_finer_march():
 
 
 def test_what_was_done_when_it_was_interrupted_is_kept():
-    class Interrupt:
+    class Stopped(Interrupt):
         calls = 0
 
         @property
@@ -248,7 +246,7 @@ def test_what_was_done_when_it_was_interrupted_is_kept():
 
     with jax.enable_x64(True):
         found = large_solution.solve_in_large_slabs(
-            heat(), 1e-6, Context(None, lambda now: None, Interrupt())
+            heat(), 1e-6, Context(None, lambda now: None, Stopped())
         )
     assert found is not None
     end = found.problem.box["t"][1]

@@ -11,8 +11,6 @@ import separax as sx
 from separax.core.errors import Diverged, InputError
 from separax.equations.tracing import START, values_name
 from separax.residuals.loss import Loss
-from separax.runs.folder import read_settings
-from separax.runs.keeping import check
 from separax.solution import Piece, Solution
 from separax.solving import marching
 from separax.training.trainer import Trainer
@@ -328,49 +326,6 @@ def test_a_window_that_diverges_leaves_those_before(tmp_path):
     assert kept.interrupted
     assert kept.relative_l2() < 0.5
     assert (tmp_path / "run" / "windows" / "001" / "solution.npz").exists()
-
-
-@pytest.mark.whole
-def test_a_window_that_diverged_is_begun_again_with_another_rate(tmp_path):
-    def brittle(u, t, x):  # breaks where a large step takes a later window too far
-        return jnp.where((t > 1.5) & (jnp.abs(u.value) > 8), jnp.inf, 1.0) * (
-            heat(u, t, x).value + 0.0 * u.value
-        )
-
-    def march(rate, **options):
-        how = sx.Recipe(
-            sx.SPINN(rank=2, width=8, depth=1, body="mlp", frequencies=1), 8, 100, sx.Adam(rate)
-        )
-        text = sx.Problem(BOX, brittle, [sx.Initial(exact), sx.Periodic()])
-        return sx.solve(text, how, windows=2, out=run, progress=False, **options)
-
-    run = tmp_path / "run"
-    with pytest.raises(
-        Diverged, match=r"window 2: .*the 1 before it.*another rate and resume=True"
-    ) as error:
-        march(1.0)
-    with pytest.raises(
-        Diverged, match="window 2: the loss stopped being finite"
-    ):  # the same again comes to the same
-        march(1.0, resume=True)
-    again = march(1e-2, resume=True)
-    assert not again.interrupted
-    assert len(again.windows) == 2
-    x, t = np.linspace(0, 2, 9), np.linspace(1, 1.5, 5)
-    np.testing.assert_array_equal(
-        again(t=t, x=x), error.value.solution(t=t, x=x)
-    )  # the first window is the one that was kept
-    assert (run / "windows" / "002.diverged").is_dir()
-    rates = [
-        read_settings(place)["recipe"]["fields"]["optimiser"]["fields"]["rate"]
-        for place in (run / "windows" / "001", run)
-    ]
-    assert rates == [1.0, 0.01]
-    assert check(run) == []
-    with pytest.raises(
-        InputError, match=r"resume: .* was run with optimiser.rate = 0.01, not 0.001"
-    ):  # nothing diverged any more
-        march(1e-3, resume=True)
 
 
 # --- by length ------------------------------------------------------------------------------------

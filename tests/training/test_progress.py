@@ -4,7 +4,10 @@ import time
 
 import pytest
 
-from separax.training import Progress, display, progress
+import separax as sx
+from separax.core import doing
+from separax.residuals import Loss
+from separax.training import Progress, Trainer, display, progress
 
 
 def far(step, place=""):
@@ -39,6 +42,23 @@ def test_tenths_are_said_where_they_are_wanted(wanted, lines, capsys):
         for step in range(41):
             report(far(step))
     assert len(capsys.readouterr().err.splitlines()) == lines
+
+
+def test_what_is_compiled_is_said(capsys, monkeypatch):
+    """Until the next report; on a terminal it stands where the speed does afterwards."""
+    monkeypatch.setattr(progress, "QUIET", 0.1)
+    problem = sx.Problem(sx.Box(x=(0, 1)), lambda u: u.x - u, [sx.Dirichlet(1, on="x-")])
+    trainer = Trainer(Loss(problem, sx.Recipe(steps=10, points=4)))
+    monkeypatch.setattr(Trainer, "compile", lambda *_: time.sleep(0.3))
+    with display("growth", None):
+        trainer.launch(None)
+    assert "growth: after 0:00  compiling the steps of Adam" in capsys.readouterr().err
+    doing("nothing")  # nobody is listening any more
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with display("growth", None):
+        doing("compiling the steps of Solve")
+        time.sleep(0.3)
+    assert "compiling the steps of" in " ".join(capsys.readouterr().err.split())
 
 
 def test_nothing_is_said_where_nothing_is_wanted(capsys):

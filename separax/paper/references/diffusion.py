@@ -24,8 +24,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.integrate
 
-from ...core import finite, whole
+from ...core import finite, threads_for, whole
 from .computed import Axis, Computed, Table, cached
 
 ALPHA = 0.05
@@ -78,83 +79,30 @@ def solve(
     tolerance = finite("tolerance", tolerance, positive=True)
     x, derivative = chebyshev(resolution)
     laplace = (ALPHA / 2 * derivative @ derivative)[1:-1, 1:-1]
-    laplace, inner = np.ascontiguousarray(laplace.T), (resolution - 1, resolution - 1)
-    # Products of this size gain nothing from threads and lose much to them on a busy machine:
-    # blocks of rows are below the size at which BLAS starts them.
-    height = max(1, 2**18 // (resolution - 1) ** 2)
-    blocks = [slice(i, i + height) for i in range(0, resolution - 1, height)]
+    inner = laplace.shape
 
-    def rate(u: np.ndarray) -> np.ndarray:
+    def rate(_: float, u: np.ndarray) -> np.ndarray:
+        u = u.reshape(inner)
         w = u * np.abs(u)  # u² would sharpen, not diffuse, where rounding made u negative
-        along_x, along_y = np.empty(inner), np.empty(inner)
-        for rows in blocks:
-            np.matmul(w.T[rows], laplace, out=along_x[rows])
-            np.matmul(w[rows], laplace, out=along_y[rows])
-        return along_x.T + along_y
+        return (laplace @ w + w @ laplace.T).ravel()
 
     t = np.linspace(0, 1, instants + 1) ** 3
     u = np.zeros((instants + 1, resolution + 1, resolution + 1))
     u[0, 1:-1, 1:-1] = initial(x[1:-1, None], x[None, 1:-1])
-    step = 1e-7
+    limits: dict[str, Any] = {"first_step": 1e-7, "rtol": tolerance, "atol": tolerance / 10}
     for i in range(instants):
-        u[i + 1, 1:-1, 1:-1], step = integrate(
-            rate, u[i, 1:-1, 1:-1], t[i + 1] - t[i], step, tolerance, tolerance / 10
-        )
+        start = u[i, 1:-1, 1:-1].ravel()
+        limits["first_step"] = min(limits["first_step"], t[i + 1] - t[i])
+        # the errors are those of steps that are tried and taken back; products of this size gain
+        # nothing from threads
+        with np.errstate(all="ignore"), threads_for(resolution):
+            found = scipy.integrate.solve_ivp(rate, t[i : i + 2], start, "RK45", **limits)
+        if not found.success:
+            raise ArithmeticError(f"diffusion: {found.message}")
+        u[i + 1, 1:-1, 1:-1] = found.y[:, -1].reshape(inner)
+        # a step that was cut short says little about the next
+        limits["first_step"] = np.diff(found.t).max()
     return {"t": t, "x": x, "u": u}
-
-
-# Dormand and Prince. Row i: what stage i + 1 is evaluated at; the last row is the step itself
-STAGES = np.zeros((7, 7))
-STAGES[1, :1] = 1 / 5
-STAGES[2, :2] = 3 / 40, 9 / 40
-STAGES[3, :3] = 44 / 45, -56 / 15, 32 / 9
-STAGES[4, :4] = 19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729
-STAGES[5, :5] = 9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656
-STAGES[6, :6] = 35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84
-# what the step differs by from the one of order four
-ESTIMATE = np.array([71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40])
-
-
-def integrate(
-    rate: Callable[[np.ndarray], np.ndarray],
-    u: np.ndarray,
-    duration: float,
-    step: float,
-    relative: float,
-    absolute: float,
-) -> tuple[np.ndarray, float]:
-    """u after `duration`, by an explicit Runge-Kutta method of order five, and the step it would go
-    on with.
-
-    Arguments:
-        rate: f, of an array like u.
-        step: the first step to try.
-        relative, absolute: the error allowed in a step is `absolute + relative |u|`, in the mean
-            square.
-    """
-    passed, rates = 0.0, np.empty((7, *u.shape))
-    rates[0] = rate(u)
-    with np.errstate(all="ignore"):  # of steps that are tried and taken back
-        while (left := duration - passed) > 1e-14 * duration:
-            taken, after = min(step, left), u
-            for stage in range(1, 7):
-                after = u + taken * np.einsum("s,s...->...", STAGES[stage, :stage], rates[:stage])
-                rates[stage] = rate(after)
-            error = taken * np.einsum("s,s...->...", ESTIMATE, rates)
-            allowed = absolute + relative * np.maximum(np.abs(u), np.abs(after))
-            size = np.nan_to_num(np.sqrt(np.mean((error / allowed) ** 2)), nan=np.inf)
-            next_step = taken * float(np.clip(0.9 * size**-0.2, 0.2, 5))
-            if size > 1:
-                step = next_step
-            else:
-                u, passed, rates[0] = after, passed + taken, rates[6]
-                # a step that was cut short says little about the next
-                step = next_step if taken == step else max(step, next_step)
-            if step < 1e-14 * duration:
-                raise ArithmeticError(
-                    f"Runge-Kutta: no step is short enough, {passed} into {duration}"
-                )
-    return u, step
 
 
 def interpolated(
