@@ -94,7 +94,7 @@ class ManyAxes(AbstractWay):
                 if not worse:
                     best = found, estimate
                 before = found
-                if estimate <= AIM or worse or context.interrupt.asked:
+                if estimate <= max(AIM, left) or worse or context.interrupt.asked:
                     break
                 if seconds > 10.0 and estimate <= tolerance:
                     break

@@ -114,6 +114,7 @@ def test_solutions_that_are_few_products_are_found_to_rounding(problem):
     assert error < solution.estimate < 1e-9
 
 
+@pytest.mark.whole
 def test_other_solutions_are_found_by_exponentials():
     solution = sx.solve(parabolas(), progress=False)
     assert solution.relative_l2() < solution.estimate < 1e-8
