@@ -338,7 +338,7 @@ class _Refinement:
         if last.change < math.inf:
             rate = max(rate, min(1.0, change / max(last.change, 1e-300)))
         gain = SLOWEST if rate >= SLOW else min(SLOWEST, rate / (1 - rate))
-        estimate = max(CAREFUL * change * gain, 1e-15)
+        estimate = max(CAREFUL * change * gain, ROUNDED)
         # nothing has been found yet where next to nothing of the residual has gone
         share = left / max(self.nothing, 1e-300)
         return max(estimate, share) if share > MUCH and rate >= SLOW else estimate
