@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 import scipy.optimize
 from scipy.stats import qmc
 
-from ..core import options_for_few_runs
+from ..core import options_for_few_runs, threads_for
 from ..domain import GaussLegendre, Points
 from ..equations import Problem
 from ..networks import highest
@@ -29,7 +31,7 @@ from ..training import Interrupt
 from .estimate import jacobian_of
 from .levels import points_for, polynomials
 
-FUNCTIONS = (32, 14, 6)  # per axis, for one to three axes
+FUNCTIONS = (32, 10, 5)  # per axis, for one to three axes
 DECADES = 4.0  # to both sides of a guess
 TRIED = {1: 128, 2: 256}  # guesses, for one unknown and two; MANY for more
 MANY = 512
@@ -50,6 +52,11 @@ def better_guess(problem: Problem, interrupt: Interrupt) -> dict[str, float] | N
     """
     if not problem.unknowns or problem.box.dimension > len(FUNCTIONS):
         return None
+    with threads_for(1):
+        return _better_guess(problem, interrupt)
+
+
+def _better_guess(problem: Problem, interrupt: Interrupt) -> dict[str, float] | None:
     left_by = _projected(problem)
     if left_by is None:
         return None
@@ -130,7 +137,8 @@ def _projected(problem: Problem) -> Callable[[Mapping[str, float]], np.ndarray] 
         scaled = matrix / np.where(size > 0, size, 1.0)
         if not (np.all(np.isfinite(scaled)) and np.all(np.isfinite(right))):
             return np.full(right.shape, 1e150)
-        solved = np.linalg.lstsq(scaled, -right, rcond=1e-13)[0]
+        solved: Any
+        solved, *_ = scipy.linalg.lstsq(scaled, -right, 1e-13, lapack_driver="gelsy")
         return right + scaled @ solved
 
     first, second = (rows(problem.unknowns, scale)[0] for scale in (0.0, 1.0))
