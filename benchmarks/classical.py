@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from separax.paper.flows.flow import random_flow
+from separax.paper.flow import random_flow
 from separax.paper.references import diffusion, lshape, navier_stokes
 from separax.paper.references.diffusion import chebyshev
 from separax.runs.files import write

@@ -5,8 +5,8 @@ the number of points, curves of training, error against rank.
 
 writes `figures/results.png` and `figures/rank.png` beside the records. Ours are solid lines with
 filled marks and a band, the 70 % confidence interval over seeds; published figures are dashed lines
-with hollow marks. A network has a colour and a mark of its own, so that either is enough to tell it.
-"""
+with hollow marks. A network has a colour and a mark of its own, so that either is enough to tell
+it."""
 
 from __future__ import annotations
 

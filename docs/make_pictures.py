@@ -1,8 +1,8 @@
 """Draws the pictures of the docs: python docs/make_pictures.py
 
-They are SVG files without a background whose words have the colour of the text around them, so that they suit a light page and a
-dark one. The site puts them into the page (see `site_hooks.py`). The README's is a PNG, for pages that we do not make.
-"""
+They are SVG files without a background whose words have the colour of the text around them, so that
+they suit a light page and a dark one. The site puts them into the page (see `site_hooks.py`). The
+README's is a PNG, for pages that we do not make."""
 
 import contextlib
 import io

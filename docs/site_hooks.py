@@ -1,4 +1,5 @@
-"""What the site does with the pages besides: pictures become part of them, and what the site does not hold is not linked."""
+"""What the site does with the pages besides: pictures become part of them, and what the site does
+not hold is not linked."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links to the repository's other files become their names: the pages are read where those are not."""
+    """Links to the repository's other files become their names: the pages are read where those are
+    not."""
     markdown = OUTSIDE.sub(r"\1", markdown).replace(f"../{FIGURES}", FIGURES)
     return markdown.replace(COMMANDS, commands()) if COMMANDS in markdown else markdown
 
@@ -34,7 +36,8 @@ def on_page_content(content: str, page: Any, config: Any, files: Files) -> str:
     def inlined(found: re.Match[str]) -> str:
         drawing = (Path(__file__).parent / "pictures" / f"{found[2]}.svg").read_text()
         label = html.escape(html.unescape(found[1]), quote=True)
-        return f'<div class="picture">{drawing.replace("<svg ", f"""<svg role="img" aria-label="{label}" """, 1)}</div>'
+        named = drawing.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+        return f'<div class="picture">{named}</div>'
 
     return IMAGE.sub(inlined, content)
 

@@ -20,7 +20,8 @@ from separax.solution.record import environment
 def command(main: Callable[..., dict[str, float]], header: str | None) -> None:
     """Runs `main(steps)` with the options of the command line and prints what it found.
 
-    `--record FILE` keeps it: command, seed, seconds (compiling included) by the clock and of all cores, what was found, versions and device.
+    `--record FILE` keeps it: command, seed, seconds (compiling included) by the clock and of all
+    cores, what was found, versions and device.
     """
     parser = argparse.ArgumentParser(
         description=header, formatter_class=argparse.RawDescriptionHelpFormatter

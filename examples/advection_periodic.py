@@ -1,9 +1,10 @@
 """A pattern that is carried along and blurred: periodic axes.
 
-    u_t + 2 u_x + u_y = ν (u_xx + u_yy)   in [0, 2π]², t in [0, 1],   ν = 0.05,   periodic in x and y.
+    u_t + 2 u_x + u_y = ν (u_xx + u_yy)   in [0, 2π]², t in [0, 1],   ν = 0.05,
+    periodic in x and y.
 
-What leaves at one side enters at the other; the network is periodic by construction, so there is no condition to train on x and y.
-The exact solution is two Fourier modes that travel and fade.
+What leaves at one side enters at the other; the network is periodic by construction, so there is no
+condition to train on x and y. The exact solution is two Fourier modes that travel and fade.
 
     python examples/advection_periodic.py
 

@@ -2,9 +2,9 @@
 
     u_t = 0.001 u_xx + 5 (u - u³)   in [-1, 1], t in [0, 1],   u = x² cos πx at t = 0,   periodic.
 
-u is driven to 1 or -1 and keeps thin layers between. Over the whole interval one network is easily drawn to a solution that has
-forgotten how it began; five windows, each begun with the network of the last one, are not. The reference is computed by scipy
-with 512 Fourier modes, to nine digits.
+u is driven to 1 or -1 and keeps thin layers between. Over the whole interval one network is easily
+drawn to a solution that has forgotten how it began; five windows, each begun with the network of
+the last one, are not. The reference is computed by scipy with 512 Fourier modes, to nine digits.
 
     python examples/allen_cahn.py
 

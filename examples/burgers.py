@@ -1,10 +1,12 @@
 """Burgers' equation: a wave that steepens into a front.
 
-    u_t + u u_x = ν u_xx   in [-1, 1], t in [0, 1],   ν = 0.02,   u = -sin πx at t = 0,   u = 0 at both ends.
+    u_t + u u_x = ν u_xx   in [-1, 1], t in [0, 1],   ν = 0.02,   u = -sin πx at t = 0,
+    u = 0 at both ends.
 
-The two halves of the wave run into each other and make a front of width about ν at x = 0. The reference is the formula of
-Cole and Hopf, its integrals by Gauss-Hermite quadrature. A small network in float64, Adam to find the valley and BFGS along
-its floor; the points of the rule crowd at x = 0, where the front is.
+The two halves of the wave run into each other and make a front of width about ν at x = 0. The
+reference is the formula of Cole and Hopf, its integrals by Gauss-Hermite quadrature. A small
+network in float64, Adam to find the valley and BFGS along its floor; the points of the rule crowd
+at x = 0, where the front is.
 
     python examples/burgers.py
 

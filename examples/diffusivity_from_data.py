@@ -2,8 +2,9 @@
 
     u_t = κ (u_xx + u_yy)   in [0, 1]², t in [0, 1],   u = 0 on the faces,   κ unknown.
 
-500 thermometers at random places and times, each wrong by about 2 % of the largest temperature. Neither κ nor the initial temperature
-is given. The data are made with κ = 0.08 from an exact solution with two modes.
+500 thermometers at random places and times, each wrong by about 2 % of the largest temperature.
+Neither κ nor the initial temperature is given. The data are made with κ = 0.08 from an exact
+solution with two modes.
 
     python examples/diffusivity_from_data.py
 

@@ -1,9 +1,11 @@
 """Heat in five dimensions: where a lattice is out of reach.
 
-    u_t = κ (u_vv + u_ww + u_xx + u_yy + u_zz)   in [0, π]⁵, t in [0, 1],   κ = 0.1,   u = 0 on all ten faces.
+    u_t = κ (u_vv + u_ww + u_xx + u_yy + u_zz)   in [0, π]⁵, t in [0, 1],   κ = 0.1,
+    u = 0 on all ten faces.
 
-Two modes at once, one of them twice as fine. The training lattice has 40⁶ = four thousand million points, of which nothing is ever made:
-the equation is linear, and its loss comes from one small matrix per axis.
+Two modes at once, one of them twice as fine. The training lattice has 40⁶ = four thousand million
+points, of which nothing is ever made: the equation is linear, and its loss comes from one small
+matrix per axis.
 
     python examples/heat_5d.py
 

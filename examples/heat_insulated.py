@@ -2,8 +2,8 @@
 
     u_t = κ (u_xx + u_yy)   in [0, 1]², t in [0, 1],   κ = 0.05,   ∂u/∂n = 0 on all four faces.
 
-Nothing leaves the plate, so the mean temperature stays what it is while the differences die out. The exact solution is a
-constant and two cosine modes.
+Nothing leaves the plate, so the mean temperature stays what it is while the differences die out.
+The exact solution is a constant and two cosine modes.
 
     python examples/heat_insulated.py
 

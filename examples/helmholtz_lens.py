@@ -1,9 +1,11 @@
 """Sound around a lens: the Helmholtz equation where the speed of sound varies.
 
-    u_xx + u_yy + k² (1 + 0.5 exp(-8 (x² + y²))) u = exp(-20 ((x + 0.5)² + y²))   in [-1, 1]²,   k = 4,   u = 0 on the faces.
+    u_xx + u_yy + k² (1 + 0.5 exp(-8 (x² + y²))) u = exp(-20 ((x + 0.5)² + y²))
+    in [-1, 1]²,   k = 4,   u = 0 on the faces.
 
-A source at the left, a soft lens in the middle. The frequency is not one at which the room resonates, so there is one solution. The reference
-is a Chebyshev collocation of 48² points by numpy, to ten digits and in half a second: in two axes that is how to do it.
+A source at the left, a soft lens in the middle. The frequency is not one at which the room
+resonates, so there is one solution. The reference is a Chebyshev collocation of 48² points by
+numpy, to ten digits and in half a second: in two axes that is how to do it.
 
     python examples/helmholtz_lens.py
 

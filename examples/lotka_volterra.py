@@ -2,8 +2,9 @@
 
     h' = h (1 - f),   f' = f (h - 1),   t in [0, 12],   h = 2, f = 1 at t = 0.
 
-One axis, two fields, nearly two cycles. Six windows, each started from where the last one ended. The reference is scipy's, to ten
-digits. (An ODE solver needs a millisecond for this. It is here because it shows windows with little else.)
+One axis, two fields, nearly two cycles. Six windows, each started from where the last one ended.
+The reference is scipy's, to ten digits. (An ODE solver needs a millisecond for this. It is here
+because it shows windows with little else.)
 
     python examples/lotka_volterra.py
 

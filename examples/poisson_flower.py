@@ -2,8 +2,8 @@
 
     -(u_xx + u_yy) = f   inside r = 0.7 + 0.2 cos 5θ,   u given on the petals' edge.
 
-The shape is one function that is negative inside. f and the values on the edge are made from a chosen solution, so that the error is
-exact.
+The shape is one function that is negative inside. f and the values on the edge are made from a
+chosen solution, so that the error is exact.
 
     python examples/poisson_flower.py
 

@@ -1,9 +1,10 @@
 """Two chemicals that react and spread: a system (FitzHugh-Nagumo).
 
-    u_t = 0.02 u_xx + 2 (u - u³ - v),   v_t = 0.05 v_xx + u - 0.5 v   in [0, 2], t in [0, 2],   no flux at the ends.
+    u_t = 0.02 u_xx + 2 (u - u³ - v),   v_t = 0.05 v_xx + u - 0.5 v
+    in [0, 2], t in [0, 2],   no flux at the ends.
 
-u excites both, v holds both back, and v spreads faster. The reference is computed by scipy from the equations in cosines (256 of
-them, to nine digits).
+u excites both, v holds both back, and v spreads faster. The reference is computed by scipy from the
+equations in cosines (256 of them, to nine digits).
 
     python examples/reaction_diffusion.py
 
@@ -36,7 +37,8 @@ def reaction(u, v):
 
 
 def reference(times, number=256):
-    """u and v at `times`, and the places x where they are: halfway between grid lines, so that cosines fit the ends."""
+    """u and v at `times`, and the places x where they are: halfway between grid lines, so that
+    cosines fit the ends."""
     xs = LENGTH * (np.arange(number) + 0.5) / number
     squares = (np.pi * np.arange(number) / LENGTH) ** 2
 

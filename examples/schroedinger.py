@@ -2,8 +2,9 @@
 
     i ψ_t = -½ ψ_xx   in [0, π], t in [0, 4],   ψ = a + i b,   ψ = 0 at both ends.
 
-Started in a mixture of the two lowest states, which slosh to and fro with the difference of their frequencies. It is known
-exactly. The probability ∫ |ψ|² must stay one; nothing in the training says so.
+Started in a mixture of the two lowest states, which slosh to and fro with the difference of their
+frequencies. It is known exactly. The probability ∫ |ψ|² must stay one; nothing in the training says
+so.
 
     python examples/schroedinger.py
 

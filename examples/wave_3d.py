@@ -2,8 +2,9 @@
 
     u_tt = u_xx + u_yy + u_zz   in [0, 1]³, t in [0, 2],   u = 0 on the walls,
 
-struck at t = 0 so that two modes sound, one of them higher along x. The exact solution is their sum. The equation is linear, so
-its loss needs no lattice: 32⁴ = a million points cost what 32 · 4 do.
+struck at t = 0 so that two modes sound, one of them higher along x. The exact solution is their
+sum. The equation is linear, so its loss needs no lattice: 32⁴ = a million points cost what 32 · 4
+do.
 
     python examples/wave_3d.py
 

@@ -12,7 +12,7 @@ from .figures import (
     png,
     save_figure,
 )
-from .notebook import of_box, of_problem, of_solution
+from .html import of_box, of_problem, of_solution
 from .page import write_report
 from .writers import PER_AXIS, dataset, grid, read_points
 

@@ -20,7 +20,7 @@ from ..runs import Damaged, npz, read_npz, write
 from ..solution import Ensemble, Solution
 from .cuts import Kept, Picture, default_held, has_reference, pictures, shown_axes
 from .figures import DIFFERENCES, VALUES, colour_bar, curves, lines, panels_of, single, svg
-from .mathml import mathml
+from .html import mathml
 from .viewer import largest_products, payload
 
 SCRIPTS = tuple(f"assets/viewer{part}.js" for part in ("_formula", "_field", "_solid", "_draw", ""))

@@ -1,8 +1,8 @@
 """The paper: its equations, references, flows, tables and figures."""
 
 from .catalogue import CATALOGUE, find
-from .flows.files import load_flow
-from .flows.flow import Flow, random_flow
+from .flow import Flow, random_flow
+from .flow_files import load_flow
 from .reproduce.showing import reproduce_rows
 from .reproduce.tables import Table, brief, cells
 from .step_time import compare

@@ -25,7 +25,7 @@ from .merging import (
 )
 from .rank import RANKS, Row, needed, study
 from .reading import Unreadable, read_jaxpr, separate
-from .separable import Separable
+from .separable import AbstractValues, Separable
 from .tucker import (
     MOST_CORE,
     Tucker,
@@ -39,7 +39,6 @@ from .tucker import (
     tucker_by_svd,
     unfold,
 )
-from .values import AbstractValues
 
 __all__ = [
     "FORMATS",

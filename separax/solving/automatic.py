@@ -17,6 +17,7 @@ from ..solution import Solution, Timing
 from .advice import advised, of_digits, stopped
 from .box_solution import ProductsInBox
 from .large_solution import LargeSlabs
+from .many_axes import ManyAxes
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
 from .spline_solution import SplineWay
@@ -26,7 +27,7 @@ from .ways import AbstractWay, Turn
 TOLERANCE = 1e-4  # relative L2 error, where none is given
 POLYNOMIALS = Polynomials.__name__
 # those of one turn in this order
-WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), Slabs(), LargeSlabs(), SplineWay())
+WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), ManyAxes(), Slabs(), LargeSlabs(), SplineWay())
 
 
 def is_solvable_directly(problem: Problem) -> bool:

@@ -49,6 +49,7 @@ LAST_STEP = 1e-2  # of the tolerance: Newton's method ends with such a step
 LEAST_SHARE = 1e-3
 CAREFUL = 2.0  # an estimate against what it is made from
 SLOWEST = 1.5  # times the last change: the estimate where nothing converges
+AGAIN = 2  # times that it begins again, with more functions, where Newton's method fails
 CLOSE = 0.03  # a step, against the solution
 GRADED, STEEP = 3, 3.0  # cells in a row towards a corner, each so many times shorter
 SLOWLY = 8  # steps of Newton's method after which it may end without reaching zero
@@ -135,7 +136,8 @@ class _Refinement:
 
     def go(self) -> Solution | None:
         begun = time.perf_counter()
-        space: SplineSpace | None = _first_space(self.steady, self.places)
+        begin: SplineSpace | None = _first_space(self.steady, self.places)
+        space, again = begin, 0
         last: tuple[SplineSpace, np.ndarray] | None = None
         best: tuple[SplineSpace, np.ndarray] | None = None
         estimate, worse = math.inf, 0
@@ -148,8 +150,12 @@ class _Refinement:
                     self.nothing = _size([r.left for r in system.rows(start)])
                 found, left, steps = self._solved(system, start)
             except (NotConverged, np.linalg.LinAlgError):
-                # too few functions for Newton's method: with more it may find its way
-                space = None if last is not None else _evenly(space)
+                # too few functions to see where it goes: with more it may find its way
+                if begin is None or again == AGAIN or len(self.levels) > AGAIN:
+                    break
+                space = begin = _evenly(begin)
+                last, best, estimate, again = None, None, math.inf, again + 1
+                self.levels.clear()
                 continue
             change = math.inf if last is None else self._change(system, found, start)
             corners = self._bad_corners(system, left)
@@ -226,7 +232,7 @@ class _Refinement:
             if self.levels:
                 raise
         # from what is linear to the whole, by steps that grow as long as they can
-        found, share, step, steps = start, 0.0, 0.25, 0
+        found, share, step, steps = np.zeros_like(start), 0.0, 0.25, 0
         while share < 1:
             following = min(1.0, share + step)
             try:

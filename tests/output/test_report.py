@@ -15,7 +15,7 @@ from separax.cli.app import app
 from separax.equations.text import equation
 from separax.output import animation, figures
 from separax.output import viewer as factors
-from separax.output.mathml import mathml
+from separax.output.html import mathml
 from separax.output.page import read_kept, recipe_facts, render, slices_of, write_report
 from separax.paper.catalogue import CATALOGUE
 from separax.runs.keeping import check

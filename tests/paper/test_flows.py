@@ -10,14 +10,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from separax.core.errors import InputError
-from separax.paper.flows.files import load_flow
-from separax.paper.flows.flow import (
+from separax.paper.flow import (
     Flow,
     coefficients,
     on_lattice,
     random_flow,
     values,
 )
+from separax.paper.flow_files import load_flow
 
 
 def grid(points):

@@ -13,7 +13,7 @@ from separax.cli.app import app
 from separax.paper.catalogue import find, navier_stokes_3d
 from separax.paper.catalogue.navier_stokes import problem as make_problem
 from separax.paper.catalogue.navier_stokes import recipe, solved
-from separax.paper.flows.flow import Flow, random_flow
+from separax.paper.flow import Flow, random_flow
 from separax.paper.references.navier_stokes import VISCOSITY
 from separax.residuals.loss import Loss
 

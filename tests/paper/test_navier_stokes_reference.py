@@ -17,7 +17,7 @@ from scipy.integrate import solve_ivp
 
 import separax as sx
 from separax.core.errors import InputError
-from separax.paper.flows.flow import Flow, random_flow
+from separax.paper.flow import Flow, random_flow
 from separax.paper.references import navier_stokes
 from separax.paper.references.navier_stokes import reference, solve
 

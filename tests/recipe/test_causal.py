@@ -155,6 +155,7 @@ def test_the_tolerance_rises_once_nothing_is_held_back():
     assert int(how.advanced(jnp.array(2), jnp.array(1.0))) == 2
 
 
+@pytest.mark.whole
 def test_early_times_are_solved_first():
     """Without weights a fast wave soon becomes flat, which leaves no residual but at the start;
     with them it is the late residuals that wait, and the start is followed."""

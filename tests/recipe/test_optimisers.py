@@ -123,8 +123,9 @@ def test_bfgs_in_its_textbook_form():
         function, _ = least_squares(jnp.float64)
         search, at = sx.BFGS(scaled=False), jnp.zeros(12)
         state = search.init(function, at)
+        update = jax.jit(lambda at, state: search.step(function, at, state))
         for _ in range(4):
-            after, new = search.step(function, at, state)
+            after, new = update(at, state)
             s, y = np.asarray(after - at), np.asarray(new.gradient - state.gradient)
             before = np.asarray(state.inverse) * (s @ y / (y @ y) if bool(state.fresh) else 1.0)
             left = np.eye(12) - np.outer(s, y) / (s @ y)

@@ -82,7 +82,12 @@ def heat(**network):
 
 @pytest.mark.parametrize(
     "network",
-    [{"merge": "tucker", "rank": {"t": 2, "x": 3, "y": 4}}, {"merge": "train", "rank": [2, 3]}],
+    [
+        pytest.param(
+            {"merge": "tucker", "rank": {"t": 2, "x": 3, "y": 4}}, marks=pytest.mark.whole
+        ),
+        {"merge": "train", "rank": [2, 3]},
+    ],
 )
 def test_any_merge_is_trained_kept_and_loaded(network, tmp_path):
     problem, recipe = heat(**network)

@@ -125,6 +125,7 @@ def test_corners_are_found():
     assert found.tolist() == [[0.0, 1.0], [1.0, 1.0]]
 
 
+@pytest.mark.whole
 def test_the_estimate_is_above_the_error_in_a_layer():
     thin = 1e-3
 

@@ -11,7 +11,7 @@ from ...domain import AbstractSampler, GaussLegendre, Uniform
 from ...equations import Problem
 from ...networks import NETWORKS, PINN, SPINN
 from ...recipe import BFGS, Adam, Recipe, Solve
-from ..flows.flow import Flow
+from ..flow import Flow
 
 RECIPES = ("best", "paper")
 

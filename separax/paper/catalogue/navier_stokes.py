@@ -23,7 +23,7 @@ from ...domain import Box, Grid
 from ...equations import Initial, Periodic, Problem
 from ...networks import NETWORKS
 from ...recipe import Adam, Recipe
-from ..flows.flow import LENGTH, Flow, random_flow
+from ..flow import LENGTH, Flow, random_flow
 from ..references.navier_stokes import VISCOSITY, reference
 from .entry import Entry, all_products, small_pointwise
 

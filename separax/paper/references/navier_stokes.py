@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from ...core import InputError, finite, shown, whole
-from ..flows.flow import (
+from ..flow import (
     DIVERGENCE,
     LEAST,
     LENGTH,

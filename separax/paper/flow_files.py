@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.io
 
-from ...core import InputError, listed, nearest, shown
+from ..core import InputError, listed, nearest, shown
 from .flow import DIVERGENCE, LENGTH, Flow, coefficients, fit, numbers, wavenumbers
 
 SEAM = 3  # times as large as inside: how large second differences across the seam may be

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.fft
 import scipy.ndimage
 
-from ...core import InputError, finite, whole
+from ..core import InputError, finite, whole
 
 LENGTH = 2 * np.pi  # of the square's sides
 LEAST = 4  # points per axis: with fewer, a solver that keeps a third of the waves keeps none
