@@ -137,8 +137,8 @@ def _projected(problem: Problem) -> Callable[[Mapping[str, float]], np.ndarray] 
         scaled = matrix / np.where(size > 0, size, 1.0)
         if not (np.all(np.isfinite(scaled)) and np.all(np.isfinite(right))):
             return np.full(right.shape, 1e150)
-        solved: Any
-        solved, *_ = scipy.linalg.lstsq(scaled, -right, 1e-13, lapack_driver="gelsy")
+        found: Any = scipy.linalg.lstsq(scaled, -right, 1e-13, lapack_driver="gelsy")
+        solved = found[0]
         return right + scaled @ solved
 
     first, second = (rows(problem.unknowns, scale)[0] for scale in (0.0, 1.0))

@@ -171,7 +171,7 @@ class Polynomials:
             found, level, state = _solved(
                 problem, recipe, self.seed, start, RATES, part, found.timing
             )
-        if problem.unknowns and not self.levels and (level.left > ASTRAY or level.free):
+        if problem.unknowns and not self.levels and level.left > ASTRAY:
             found, level, state = self._guessed_again((found, level, state), recipe, part)
         self._error = level.grown
         if self._early_first and self._error <= self.tolerance:
@@ -225,7 +225,9 @@ class Polynomials:
         if not level.family and (unsaid := of_start(problem)):
             words.insert(0, unsaid)
             found = found.with_outcome(estimate=math.inf)  # of one among many it says nothing
-        unknowns = of_unknowns(level.free, problem.unknowns, found.unknowns)
+        # where little is left, an unknown that is far from its guess is one of many
+        guesses = problem.unknowns if level.left > ASTRAY else found.unknowns
+        unknowns = of_unknowns(level.free, guesses, found.unknowns)
         words += [*unknowns, *of_gauges(problem)]
         return found.with_outcome(advice=tuple(words))
 
