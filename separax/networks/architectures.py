@@ -60,6 +60,9 @@ def _pairs(given: Any) -> bool:
     return isinstance(given, Mapping) or isinstance(first, (list, tuple))
 
 
+FUNCTIONS_PER_POINT = 0.8  # along an axis: more than points can tell apart would be free
+
+
 class AbstractArchitecture(eqx.Module):
     """What SPINN and PINN share: the body and how coordinates enter it."""
 
@@ -110,6 +113,14 @@ class AbstractArchitecture(eqx.Module):
     def settings(self) -> dict[str, Any]:
         """The arguments by name: our own parts by their words, functions by their names."""
         return {f.name: _word(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    def for_points(self, points: int) -> AbstractArchitecture:
+        """The network for so many points per axis: with no more functions than they tell apart.
+
+        Arguments:
+            points: along each axis.
+        """
+        return self
 
     @property
     @abc.abstractmethod
@@ -326,6 +337,18 @@ class SPINN(AbstractArchitecture):
         if self.merge not in FORMATS.values():
             checks.format("SPINN: merge", merge, box.dimension)
         return components * max(merge.ranks)
+
+    def for_points(self, points: int) -> SPINN:
+        if not self.functions:
+            return self
+        pieces = 1 + max((len(places) for _, places in self.breaks), default=0)
+        most = max(1, int(FUNCTIONS_PER_POINT * points / pieces))
+        all_waves, waves = 1 + 2 * self.frequencies, min(self.frequencies, max(1, (most - 1) // 2))
+        fewer = tuple(
+            (axis, 1 + 2 * waves if n == all_waves else min(n, most)) for axis, n in self.functions
+        )
+        fitting = dataclasses.replace(self, functions=fewer, frequencies=waves)
+        return dataclasses.replace(fitting, rank=fitting.possible_rank())
 
     def possible_rank(self) -> Any:
         """The rank, or what of it the functions of an axis allow where it must not be more."""

@@ -23,7 +23,6 @@ from .weightings import AbstractWeighting, Constant
 
 POINTS = (256, 64, 32, 16, 10, 8, 6)  # per axis, for one to seven axes: about as many in all
 STEPS = 20_000
-FUNCTIONS_PER_POINT = 0.8
 PRECISIONS = {"float32": jnp.float32, "float64": jnp.float64, "tf32": jnp.float32}
 
 
@@ -191,18 +190,7 @@ class Recipe:
             points: as for a recipe. One number leaves no more polynomials along an axis than so
                 many points can tell apart.
         """
-        network = self.network
-        if isinstance(network, SPINN) and network.functions and isinstance(points, int):
-            pieces = 1 + max((len(places) for _, places in network.breaks), default=0)
-            most = max(1, int(FUNCTIONS_PER_POINT * points / pieces))
-            all_waves = 1 + 2 * network.frequencies
-            waves = min(network.frequencies, max(1, (most - 1) // 2))
-            fewer = {
-                axis: 1 + 2 * waves if n == all_waves else min(n, most)
-                for axis, n in network.functions
-            }
-            network = replace(network, functions=tuple(fewer.items()), frequencies=waves)
-            network = replace(network, rank=network.possible_rank())
+        network = self.network.for_points(points) if isinstance(points, int) else self.network
         return replace(self, network=network, points=points)
 
     def with_steps(self, total: int) -> Recipe:

@@ -31,13 +31,16 @@ from .ways import AbstractWay, Turn
 
 FIRST = 0.3  # of the tolerance: what a first march is to leave of each slab
 COARSEST, FINEST = 1e-3, 1e-12  # such a tolerance
+AIM = 1e-8  # an estimate that is small enough whatever the tolerance, where a march is
+LITTLE = 300_000  # work: its iterations times the values of all fields
 FINER = 0.1  # of the tolerance of the march before
 SAFE = 0.5  # of what one more march is to reach
 SHARE = 0.4  # of a budget, for the first march: the second goes as far, and tells how good it is
 MARCHES = 4
 # values of all fields at an instant, at most, by march
-MOST = (60_000, 130_000, 250_000, 400_000)
-MOST_SLABS = 20_000
+MOST = (130_000, 250_000, 400_000, 400_000)
+# a first march that would need more is left to other ways, after so many slabs that it can be seen
+SOME, MOST_SLABS, MOST_WORK = 50, 5_000, 1.5e9
 MORE, FEW = 5, 200  # of a finer one: so many times those of the last, and so many besides
 GAIN = 0.5  # an estimate that one more march did not bring below this part of the last
 CAREFUL = 1.5  # an estimate against what it is made from
@@ -89,7 +92,7 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
         context: who is told, and whether to stop. A march that is interrupted ends with the slabs
             that are done.
 
-    Returns: None where the problem is none of these, or no slab of it could be solved.
+    Returns: None where the problem is none of these, no slab could be solved, or too many would be.
     """
     evolution = evolution_in_space(problem)
     if evolution is None:
@@ -112,7 +115,9 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
             end, spared = (math.inf, spare) if best is None else (best.march.end, 0.0)
             kept.march.run(_watching(problem, kept.march, number, context, end, spared))
             kept.flush()
-            if not kept.windows:
+            if not kept.windows or (
+                best is None and _is_endless(kept.march) and not interrupt.asked
+            ):
                 break
             apart = math.inf
             if best is not None:
@@ -138,9 +143,11 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
                 estimate = max(apart, estimate)
                 break
             best, estimate = kept, apart
-            if estimate <= tolerance or allowed <= FINEST or interrupt.asked:
+            work = march.iterations * march.points * evolution.fields
+            goal = min(tolerance, AIM) if work < LITTLE else tolerance
+            if estimate <= goal or allowed <= FINEST or interrupt.asked:
                 break
-            allowed = max(FINEST, _next_allowed(levels, estimate, tolerance))
+            allowed = max(FINEST, _next_allowed(levels, estimate, goal))
     if best is None:
         return None
     seconds = time.perf_counter() - start
@@ -165,6 +172,14 @@ def _next_allowed(levels: Sequence[LargeLevel], estimate: float, goal: float) ->
         if error > SAFE * goal:
             return last * min(FINER, SAFE * goal / error)
     return FINER * last
+
+
+def _is_endless(march: LargeMarch) -> bool:
+    """Whether a march would take very long, by what it has needed so far."""
+    first, last = march.evolution.problem.box[TIME]
+    share = (march.end - first) / (last - first)
+    slabs, work = march.slabs, march.iterations * march.points * march.evolution.fields
+    return slabs >= SOME and (slabs > share * MOST_SLABS or work > share * MOST_WORK)
 
 
 def _gave_up(march: LargeMarch, before: LargeMarch) -> bool:
@@ -201,7 +216,8 @@ def _watching(
             speed = march.slabs / (now - began)
             place = f"march {number + 1}, {march.slabs:,} slabs of time, t = {t:.4g} of {last:.4g}"
             context.report(Progress(int(1000 * share), 1000, losses, None, speed, place))
-        return context.interrupt.asked or t >= end or context.interrupt.left < spare
+        endless = number == 0 and _is_endless(march)
+        return context.interrupt.asked or t >= end or context.interrupt.left < spare or endless
 
     return stopped
 

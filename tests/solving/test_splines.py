@@ -134,6 +134,7 @@ def test_holes_are_told_from_what_faces_cut():
     assert not has_holes(shape(lambda x, y: 0.2 - jnp.hypot(x, y - 0.5)))
 
 
+@pytest.mark.whole
 def test_the_estimate_is_above_the_error_in_a_layer():
     thin = 1e-3
 
