@@ -17,6 +17,7 @@ from ..solution import Solution, Timing
 from .advice import advised, of_digits, stopped
 from .box_solution import ProductsInBox
 from .large_solution import LargeSlabs
+from .many_axes import ManyAxes
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
 from .spline_solution import SplineWay
@@ -27,7 +28,7 @@ TOLERANCE = 1e-4  # relative L2 error, where none is given
 POLYNOMIALS, SPLINES = Polynomials.__name__, SplineWay.__name__
 FOUND = 0.1  # the estimate of a solution that has been found, if not as exactly as was asked
 # those of one turn in this order
-WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), Slabs(), LargeSlabs(), SplineWay())
+WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), ManyAxes(), Slabs(), LargeSlabs(), SplineWay())
 
 
 def is_solvable_directly(problem: Problem) -> bool:
