@@ -34,7 +34,7 @@ class Unreadable(Exception):
 
 
 def separate(
-    function: Callable[..., Array], *arguments: Any, dimension: int
+    function: Callable[..., Array], *arguments: Any, dimension: int, most: int = MOST
 ) -> list[tuple[Array, ...]] | None:
     """A function of coordinates as a sum of products of one-dimensional functions.
 
@@ -42,6 +42,7 @@ def separate(
         function: from arrays to an array, in `jnp`.
         arguments: pytrees of arrays that vary along one dimension at most.
         dimension: the number of dimensions.
+        most: products; beyond this it gives up.
 
     Returns:
         For each product one factor per dimension, of shape (n,) or (1,); None where the function
@@ -52,7 +53,7 @@ def separate(
     jaxpr, used = partial_eval.dce_jaxpr(closed.jaxpr, [True])
     try:
         inputs = [[(leaf,)] for leaf, wanted in zip(jax.tree.leaves(arguments), used) if wanted]
-        (out,) = read_jaxpr(jaxpr, closed.consts, inputs, _constant, _step)
+        (out,) = read_jaxpr(jaxpr, closed.consts, inputs, _constant, functools.partial(_step, most))
     except Unreadable:
         return None
     return [_by_axis(product, dimension) for product in out]
@@ -113,7 +114,7 @@ def read_jaxpr(
     return [value(v) for v in jaxpr.outvars]
 
 
-def _step(equation: Any, values: list[SumOfProducts]) -> list[SumOfProducts]:
+def _step(most: int, equation: Any, values: list[SumOfProducts]) -> list[SumOfProducts]:
     name = equation.primitive.name
     whole = any(
         jnp.issubdtype(v.aval.dtype, jnp.integer) or v.aval.dtype == bool
@@ -122,7 +123,9 @@ def _step(equation: Any, values: list[SumOfProducts]) -> list[SumOfProducts]:
     # the rules are those of real numbers: whole numbers wrap and divide otherwise
     if name in RULES and (not whole or name in EXACT):
         found = RULES[name](equation.params, *values)
-        if len(found) > MOST:
+        if len(found) > 1 and len({axis for p in found for a in p for axis in _varies(a)}) == 1:
+            found = [(_single(found),)]  # a sum of functions of one axis is a function of it
+        if len(found) > most:
             raise Unreadable
         return [found]
     if name in ELEMENTWISE or name in RULES:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from ..core import add_up, check_fits, in_callers_precision, precision_for
-from ..domain import TIME, Lattice, Shape, quadrature
+from ..domain import TIME, Lattice, Points, Shape, quadrature
 from ..equations import Field, Problem, values_of
 from ..separable import AbstractValues, Separable
 from .evaluation import Piece, Values, by_piece, evaluate, source_and_expressions
@@ -142,6 +142,8 @@ def _factors(
 # --- errors ---------------------------------------------------------------------------------------
 
 CHECKED = {True: 2**20, False: 2**16}  # points on which errors are measured, separable or not
+MOST_AXES = 5  # of a lattice
+SCATTERED = 2**13  # points, where there are more
 
 
 class Errors(NamedTuple):
@@ -154,13 +156,17 @@ class Errors(NamedTuple):
 class KnownValues(NamedTuple):
     """A lattice, and a reference's values there by field."""
 
-    lattice: Lattice
+    lattice: Lattice | Points
     values: dict[str, Array]
 
 
-def error_lattice(problem: Problem, most: int) -> Lattice:
-    """The regular lattice on which errors are measured: up to 256 points per axis, `most` in
-    all."""
+def error_lattice(problem: Problem, most: int) -> Lattice | Points:
+    """Where errors are measured: a regular lattice of up to 256 points per axis, `most` in all;
+    along more than five axes scattered points."""
+    if problem.box.dimension > MOST_AXES:
+        low, high = np.transpose([problem.box[a] for a in problem.box.axes])
+        size = (SCATTERED, problem.box.dimension)
+        return Points.of(problem.box, np.random.default_rng(0).uniform(low, high, size))
     return problem.box.lattice(max(2, min(256, int(most ** (1 / problem.box.dimension) + 1e-9))))
 
 
@@ -227,7 +233,10 @@ def _measuring(*trees: Any) -> Iterator[Any]:
 
 
 def squares(
-    problem: Problem, lattice: Lattice, ours: Mapping[str, Array], true: Mapping[str, Array]
+    problem: Problem,
+    lattice: Lattice | Points,
+    ours: Mapping[str, Array],
+    true: Mapping[str, Array],
 ) -> tuple[Array, Array, Array]:
     """Σ (û - u)², Σ u² and the number of values, over the fields in `true` and the part of a
     lattice inside the shape."""
@@ -237,7 +246,7 @@ def squares(
     return difference, size, len(true) * jnp.sum(jnp.broadcast_to(here, lattice.shape))
 
 
-def reference_on(problem: Problem, reference: Any, lattice: Lattice) -> dict[str, Array]:
+def reference_on(problem: Problem, reference: Any, lattice: Lattice | Points) -> dict[str, Array]:
     """A reference's values by field, on a lattice."""
     given = reference.values() if isinstance(reference, Mapping) else [reference]
     if reference is None or any(map(callable, given)):

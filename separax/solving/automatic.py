@@ -17,6 +17,7 @@ from ..solution import Solution, Timing
 from .advice import advised, of_digits, stopped
 from .box_solution import ProductsInBox
 from .large_solution import LargeSlabs
+from .many_axes import ManyAxes
 from .polynomials import Polynomials, suit
 from .slab_solution import Slabs
 from .spline_solution import SplineWay
@@ -24,9 +25,10 @@ from .trained import Context
 from .ways import AbstractWay, Turn
 
 TOLERANCE = 1e-4  # relative L2 error, where none is given
-POLYNOMIALS = Polynomials.__name__
+POLYNOMIALS, SPLINES = Polynomials.__name__, SplineWay.__name__
+FOUND = 0.1  # the estimate of a solution that has been found, if not as exactly as was asked
 # those of one turn in this order
-WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), Slabs(), LargeSlabs(), SplineWay())
+WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), ManyAxes(), Slabs(), LargeSlabs(), SplineWay())
 
 
 def is_solvable_directly(problem: Problem) -> bool:
@@ -54,6 +56,8 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         latest[name] = found
         is_one_of_many = any(getattr(level, "family", 0) for level in found.levels[-1:])
         sure = is_one_of_many and name != POLYNOMIALS
+        # what is known to be rough, polynomials come no closer to
+        sure |= name == SPLINES and POLYNOMIALS not in latest and _estimate(found) < FOUND
         if _estimate(found) <= tolerance or sure or context.interrupt.asked:
             break
     if not latest:

@@ -169,9 +169,10 @@ class LineFunctions:
     def derived(self, order: int, unit: np.ndarray | None = None) -> np.ndarray:
         """A derivative of the Legendre polynomials at the nodes, or at others of [-1, 1]."""
         known = self._at_nodes if unit is None else legendre.legvander(unit, self.degrees - 1)
-        return known @ self._differentiated(order)
+        return known @ self.differentiated(order)
 
-    def _differentiated(self, order: int) -> np.ndarray:
+    def differentiated(self, order: int) -> np.ndarray:
+        """A derivative of Legendre series, (degrees, degrees)."""
         own = np.eye(self.degrees)
         for _ in range(order):
             own = _differentiated(own) / self.half
@@ -181,7 +182,7 @@ class LineFunctions:
     def takes(self) -> np.ndarray:
         """What the conditions take of a Legendre series, (conditions, degrees)."""
         most = max((order for each in self.conditions for _, order in each), default=0)
-        series = [self._differentiated(k) for k in range(most + 1)]
+        series = [self.differentiated(k) for k in range(most + 1)]
         return np.array([self._taken(series, each) for each in self.conditions]).reshape(
             -1, self.degrees
         )

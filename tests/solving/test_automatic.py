@@ -256,6 +256,7 @@ def test_conditions_that_contradict_each_other_are_named(capsys):
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.whole
 def test_a_jump_between_a_start_and_the_ends_is_named_and_solved_for(capsys):
     words = "'initial' and 'ends' differ by 1 at t = 0 and x = 0"
     found, x = sx.solve(cold_start(), progress=False), np.linspace(0, 1, 41)

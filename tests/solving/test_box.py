@@ -120,6 +120,7 @@ def test_smooth_problems_are_solved_to_rounding(problem):
     assert error < solution.estimate < 3e-10
 
 
+@pytest.mark.whole
 def test_the_estimate_is_above_the_error_where_a_solution_is_rough():
     def exact(x, y):
         return jnp.abs(x - 0.1) ** 3 * y * (1 - y)
