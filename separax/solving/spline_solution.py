@@ -22,7 +22,7 @@ from ..equations import Problem
 from ..solution import Solution, Timing
 from ..training import Progress
 from .pieces import Products, low_rank, piecewise_solution
-from .rough_places import RoughPlaces, rough_places
+from .rough_places import RoughPlaces, has_holes, rough_places
 from .spline_system import NormalEquations, SplineSpace, SplineSystem, cost
 from .splines import splines_between
 from .steady import Steady, steady_of
@@ -94,7 +94,8 @@ class SplineWay(AbstractWay):
         # what is smooth on a box is had by polynomials in a moment, and more exactly
         known = _known(problem)
         rough = known is not None and not known[1].none
-        return Turn.FIRST if rough or problem.shape is not None else Turn.SECOND
+        with_holes = problem.shape is not None and has_holes(problem.shape)
+        return Turn.FIRST if rough or with_holes else Turn.SECOND
 
     def solve(self, problem: Problem, tolerance: float, context: Context) -> Solution | None:
         known = _known(problem)
