@@ -47,6 +47,9 @@ def problems() -> sx.Problem:
     conditions: list[sx.AbstractCondition] = [
         sx.Initial(exact),
         sx.Initial(speed, of=slope),
+        sx.Initial(
+            sx.tabulated(np.zeros((4, 4)), x=np.linspace(-1, 1, 4), y=np.linspace(-1, 1, 4))
+        ),
         sx.Dirichlet(exact, on=["x", "y+"], weight=2.0, hard=False, name="walls"),
         sx.Neumann(0, on="y-", where=right),
         sx.Robin(1.0, 2.0, 3.0, on="y-"),
