@@ -59,7 +59,7 @@ def problems() -> sx.Problem:
         sx.Data(np.zeros((3, 3)), np.zeros(3)),
         sx.Periodic("x", hard=False),
     ]
-    return sx.Problem(box, klein_gordon, conditions, reference=exact, unknowns={"k": 1.0})
+    return sx.Problem(box, klein_gordon, conditions, reference=exact)
 
 
 class Square(sx.AbstractBody):
