@@ -20,7 +20,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.polynomial import legendre
 
 from ..core import threads_for

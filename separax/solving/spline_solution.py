@@ -44,6 +44,7 @@ GROWTH = {
 FAR, LARGER = 20.0, 1.35  # times the tolerance: an estimate that asks for larger steps
 MOST_CUTS = 4  # of a cell from level to level
 MOST_WORK, MOST_NUMBERS = 2e11, 1.5e8  # multiplications and numbers of a factor
+FINE, CHEAP = 5e-7, 1.2e10  # an estimate, and multiplications of a factor that it is worth
 NEWTON, STEPS_BACK = 25, 6
 LAST_STEP = 1e-2  # of the tolerance: Newton's method ends with such a step
 LEAST_SHARE = 1e-3
@@ -169,9 +170,13 @@ class _Refinement:
             if now <= estimate:
                 best, estimate = last, now
             self._note(space, left, change, now, steps, began)
-            if estimate <= self.tolerance or self.context.interrupt.asked:
+            if estimate <= min(self.tolerance, FINE) or self.context.interrupt.asked:
                 break
             space = self._finer(system, found)
+            # what costs next to nothing is done beyond the tolerance, too
+            cheap = CHEAP if self.steady.is_linear else CHEAP / 4
+            if estimate <= self.tolerance and (space is None or cost(space) > cheap):
+                break
             if len(corners):
                 self.corners = np.concatenate([self.corners, corners])
                 self.damped_anew = True
