@@ -34,6 +34,10 @@ def speed(x: Array, y: Array) -> Array:
     return 2 * x * y
 
 
+def start(x: Array) -> Array:
+    return sx.tabulated(np.zeros(4), x=np.linspace(-1, 1, 4))(x)
+
+
 def slope(u: sx.Field) -> sx.Field:
     return u.t
 
@@ -47,6 +51,7 @@ def problems() -> sx.Problem:
     conditions: list[sx.AbstractCondition] = [
         sx.Initial(exact),
         sx.Initial(speed, of=slope),
+        sx.Initial(start),
         sx.Dirichlet(exact, on=["x", "y+"], weight=2.0, hard=False, name="walls"),
         sx.Neumann(0, on="y-", where=right),
         sx.Robin(1.0, 2.0, 3.0, on="y-"),
@@ -54,7 +59,7 @@ def problems() -> sx.Problem:
         sx.Data(np.zeros((3, 3)), np.zeros(3)),
         sx.Periodic("x", hard=False),
     ]
-    return sx.Problem(box, klein_gordon, conditions, reference=exact, unknowns={"k": 1.0})
+    return sx.Problem(box, klein_gordon, conditions, reference=exact)
 
 
 class Square(sx.AbstractBody):

@@ -130,9 +130,9 @@ SOURCES = np.random.default_rng(8827).normal(size=(5, 5))
 
 def tables() -> sx.Problem:
     """a Δu + f = 0, a and f from tables of squares."""
-    coefficients, sources = jnp.asarray(TABLE), jnp.asarray(SOURCES)
 
     def equation(u, x, y):
+        coefficients, sources = jnp.asarray(TABLE), jnp.asarray(SOURCES)
         i = jnp.clip((x + 10) // 4, 0, 4).astype(int)
         j = jnp.clip((y + 10) // 4, 0, 4).astype(int)
         return coefficients[i, j] * (u.xx + u.yy) + sources[i, j]

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.interpolate
+import scipy
 from jaxtyping import Array
 
 from ..core import InputError, listed, shown, whole

@@ -26,6 +26,7 @@ from .levels import Level, coefficients_of, points_for
 SAME = 0.9  # of what was missed on the level before: not clearly less
 SEEN = 3  # levels, before a rate is made of them
 ROUNDING = 1e-11  # of the residual: what float64 leaves where second derivatives are taken
+AWAY = 1e3  # times its guess: an unknown that ran away
 ENOUGH = 1e-4  # of a solution that the last functions of an axis still change: they suffice
 
 
@@ -238,8 +239,21 @@ def of_digits(problem: Problem) -> str:
     )
 
 
-def of_unknowns(free: Sequence[str]) -> list[str]:
-    """Which unknown coefficients nothing fixes."""
+def of_unknowns(
+    free: Sequence[str], guesses: Mapping[str, float], values: Mapping[str, float]
+) -> list[str]:
+    """Which unknown coefficients nothing fixes, and which ran away from their guesses.
+
+    Arguments:
+        free: those that nothing fixes where they are.
+        guesses, values: what they began and ended with.
+    """
+    if away := [k for k in free if abs(values[k]) > AWAY * (abs(guesses[k]) or 1.0)]:
+        ends = ", ".join(f"{k} from {guesses[k]:g} to {values[k]:.0e}" for k in away)
+        return [
+            f"{ends} ran away, to where nothing fixes it any more. Other guesses were tried, too;"
+            " one that is nearer to the truth helps, or a condition less that contradicts it"
+        ]
     if not free:
         return []
     said = f"{free[0]} is fixed by nothing: any value would do"

@@ -25,7 +25,8 @@ from .trained import Context
 from .ways import AbstractWay, Turn
 
 TOLERANCE = 1e-4  # relative L2 error, where none is given
-POLYNOMIALS = Polynomials.__name__
+POLYNOMIALS, SPLINES = Polynomials.__name__, SplineWay.__name__
+FOUND = 0.1  # the estimate of a solution that has been found, if not as exactly as was asked
 # those of one turn in this order
 WAYS: tuple[AbstractWay, ...] = (ProductsInBox(), ManyAxes(), Slabs(), LargeSlabs(), SplineWay())
 
@@ -55,6 +56,8 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         latest[name] = found
         is_one_of_many = any(getattr(level, "family", 0) for level in found.levels[-1:])
         sure = is_one_of_many and name != POLYNOMIALS
+        # what is known to be rough, polynomials come no closer to
+        sure |= name == SPLINES and POLYNOMIALS not in latest and _estimate(found) < FOUND
         if _estimate(found) <= tolerance or sure or context.interrupt.asked:
             break
     if not latest:

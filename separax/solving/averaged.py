@@ -19,7 +19,7 @@ from .elements import TimeRule
 from .large_slab import Array, LargeSlab, Space, along
 
 SINGULAR = 1e-11  # of the product of the sizes of its rows: a determinant that is zero
-MOST_DENSE = 5_000  # unknowns per stage for which there is a matrix
+MOST_DENSE = 4_000  # unknowns per stage for which there is a matrix
 
 
 @dataclass(frozen=True)

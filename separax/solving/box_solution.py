@@ -109,7 +109,8 @@ def _refined(box: BoxProblem, tolerance: float, context: Context) -> Solution | 
         apart = math.inf if before is None else _apart(before, series) / size
         if _misses(level, found):
             apart = math.inf
-        estimate = max(SAFE * apart, _rounded(box, level))
+        rounded = _rounded(box, level)
+        estimate = max(SAFE * apart, rounded)
         seconds = time.perf_counter() - started
         levels.append(
             ProductsLevel(
@@ -128,7 +129,7 @@ def _refined(box: BoxProblem, tolerance: float, context: Context) -> Solution | 
             best = found, estimate
         before, start = series, found.core
         resolved = max(tails) <= AIM and estimate < math.inf
-        if context.interrupt.asked or (resolved and (estimate <= 100 * AIM or grew)):
+        if context.interrupt.asked or (resolved and (estimate <= max(100 * AIM, rounded) or grew)):
             break
         more = _finer(numbers, tails, apart)
         spare = MOST[dimension], (COMFORT if estimate <= tolerance else PATIENCE)
@@ -174,7 +175,9 @@ def _rounded(box: BoxProblem, level: BoxLevel) -> float:
     for line, own in zip(level.lines, box.conditions.values()):
         highest = max((k for c in own for _, k in c.functional), default=0)
         worst = max(worst, 4 * float(line.degrees) ** (2 * highest)) if highest else worst
-    return ROUNDED * (worst if level.lift is not None else 1.0)
+    # eigenvalues of the inverse operators are as exact as the largest of them
+    fast = 0.01 * max(level.numbers) ** 2
+    return ROUNDED * max(worst if level.lift is not None else 1.0, fast)
 
 
 def _tails(series: np.ndarray) -> list[float]:

@@ -90,7 +90,7 @@ def estimated(found: Solution) -> Level:
             np.einsum("conf,cfg->cong", f[..., k], turn)
             for f, k, turn in zip(features, chosen, turns)
         ]
-        jacobian = _jacobian(slopes, turned, left.shape[0], apart)
+        jacobian = jacobian_of(slopes, turned, left.shape[0], apart)
         usual.append(float(np.max(np.linalg.norm(jacobian[:, smooth], axis=0))))
         known = [column.reshape(-1, 1) for column in unknowns]
         rows.append(np.concatenate([*known, jacobian, left.reshape(-1, 1)], 1))
@@ -332,9 +332,17 @@ def _products(factors: Sequence[np.ndarray], apart: bool) -> np.ndarray:
     return functools.reduce(at_each if apart else np.kron, factors)
 
 
-def _jacobian(
+def jacobian_of(
     slopes: Mapping[Key, np.ndarray], features: Sequence[np.ndarray], parts: int, apart: bool
 ) -> np.ndarray:
+    """How residuals at a place change with the coefficient of every product of functions.
+
+    Arguments:
+        slopes: how they change with every derivative of a field.
+        features: by axis, functions and their derivatives (components, orders, points, functions).
+        parts: residuals.
+        apart: whether the points are scattered.
+    """
     components, number = features[0].shape[0], math.prod(f.shape[-1] for f in features)
     some = next(iter(slopes.values()))
     found = np.zeros((parts, some[0].size, components, number))

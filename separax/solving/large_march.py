@@ -40,10 +40,10 @@ SPARE = 1e-3  # of the same: it gets fewer
 SIZES = {
     (True, False): (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024),
     (True, True): (40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280),
-    (False, False): (12, 16, 20, 26, 34, 44, 58, 76, 98, 128, 166, 216, 280, 364),
-    (False, True): (14, 18, 23, 30, 39, 51, 67, 87, 112, 146, 190, 248, 322, 418),
+    (False, False): (6, 8, 10, 12, 16, 20, 26, 34, 44, 58, 76, 98, 128, 166, 216, 280, 364),
+    (False, True): (5, 7, 9, 14, 18, 23, 30, 39, 51, 67, 87, 112, 146, 190, 248, 322, 418),
 }
-BEGUN = 1  # of these, to begin with
+BEGUN, FEWEST = {True: 1, False: 4}, {True: 1, False: 3}  # of these, to begin with and at least
 DEGREES = (2,)  # to which the last slab is extrapolated, besides all and none of it
 SLOW = 12  # iterations from which what is near the inverse is made anew
 COSTLY, SHORTER = 40, 0.6  # iterations of a slab from which shorter ones are tried
@@ -134,7 +134,12 @@ class LargeMarch:
         """Solves slab after slab, up to the end or to where it is told to stop."""
         tolerance, order = self.precision.tolerance, self.precision.stages + 1
         first, last = self.evolution.problem.box[TIME]
-        state, t, h, guess = self._start(), first, FIRST[self.precision.odd] * (last - first), None
+        t, h, guess = first, FIRST[self.precision.odd] * (last - first), None
+        try:
+            state = self._start()
+        except NoSlab:
+            self.trouble = "stuck"
+            return self
         before: LargeSlabDone | None = None
         while t < last and not stopped(t):
             left = last - t
@@ -208,13 +213,15 @@ class LargeMarch:
     def _start(self) -> State:
         """The start, on points enough for it."""
         of = self.evolution
-        space = Space(
-            of,
-            tuple(
-                Grid(of.problem.box[a], SIZES[p, self.precision.odd][BEGUN], p)
-                for a, p in zip(of.space, of.periodic)
-            ),
-        )
+        at = {a: BEGUN[p] for a, p in zip(of.space, of.periodic)}
+        sizes = [SIZES[p, self.precision.odd] for p in of.periodic]
+        while math.prod(n[i] for n, i in zip(sizes, at.values())) > self.precision.most:
+            at = {a: i - 1 for a, i in at.items()}
+            if min(at.values()) < 0:
+                raise NoSlab
+        each = zip(of.space, of.periodic, sizes)
+        grids = [Grid(of.problem.box[a], own[at[a]], p) for a, p, own in each]
+        space = Space(of, tuple(grids))
         while True:
             state = self._restarted(space)
             sizes = np.array(
@@ -361,7 +368,9 @@ class LargeMarch:
     def _beside(self, grid: Grid, steps: int) -> Grid:
         """A grid with more points, or with fewer."""
         sizes = SIZES[grid.periodic, self.precision.odd]
-        at = min(max(sizes.index(grid.number) + steps, BEGUN), len(sizes) - 1)
+        here = sizes.index(grid.number)
+        least = min(here, FEWEST[grid.periodic])
+        at = min(max(here + steps, least), len(sizes) - 1)
         return Grid(grid.bounds, sizes[at], grid.periodic)
 
 

@@ -193,7 +193,7 @@ def _precision(evolution: SpaceEvolution, allowed: float, number: int, most: int
     )
     values = MOST[number]
     if not can_be_averaged(Space(evolution, grids)):
-        values = min(values, MOST_DENSE * (number + 3) // (MARCHES + 2))
+        values = min(values, MOST_DENSE if number else MOST_DENSE * 3 // 4)
     stages = 4 if allowed > 1e-7 else 6
     return LargePrecision(allowed, stages, values // evolution.fields, number % 2 == 1, most)
 

@@ -213,6 +213,18 @@ def constants(problem: Problem, recipe: Recipe, values: Sequence[float]) -> Arra
     return jax.jit(parameters)()
 
 
+def with_unknowns(
+    problem: Problem, recipe: Recipe, seed: int, unknowns: Mapping[str, float]
+) -> Array:
+    """Parameters of a random network, and of unknown coefficients with these values."""
+
+    def parameters(unknowns: Mapping[str, Array]) -> Array:
+        made = Model.build(problem, recipe, jax.random.key(seed))
+        return ravel_pytree(eqx.filter(Model(made.network, dict(unknowns)), eqx.is_array))[0]
+
+    return jax.jit(parameters)({k: jnp.asarray(v, recipe.dtype) for k, v in unknowns.items()})
+
+
 def begun(problem: Problem, recipe: Recipe, model: Model, seed: int) -> Array:
     """Parameters of another network that is this one, but for small new products.
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
+import scipy
 from numpy.polynomial import legendre
 
 from ..core import threads_for
@@ -387,7 +387,8 @@ class _Modes:
 
 def _known_values(problem: Problem, coordinates: Mapping[str, Any]) -> Any:
     """The residual of zero."""
-    shape = np.broadcast_shapes(*(np.shape(c) for c in coordinates.values()))
+    # NumPy's own has arrays of 64 axes at most
+    shape = tuple(max(own) for own in zip(*(np.shape(c) for c in coordinates.values())))
     source = Tracer(problem.box.axes, shape, jnp.float64, accepts=lambda *shapes: True)
     ((_, found),) = problem.expressions(source, coordinates, {}).items()
     return found.known_values

@@ -32,7 +32,18 @@ from ..solution import Solution, Timing
 from ..training import Progress, Trainer, TrainState, check_memory, device_for
 from .advice import contradicted, hopeless, of_family, of_gauges, of_levels, of_start, of_unknowns
 from .estimate import estimated
-from .levels import ALL, STEPS, Level, begun, coefficients_of, constants, recipe_for, refined
+from .guesses import better_guess
+from .levels import (
+    ALL,
+    STEPS,
+    Level,
+    begun,
+    coefficients_of,
+    constants,
+    recipe_for,
+    refined,
+    with_unknowns,
+)
 from .trained import Context, Training, Window
 
 FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
@@ -40,6 +51,7 @@ RANKS = (1, ALL, ALL, 6, 6, 6, 6)
 LEVELS = 6
 RATES = (25.0, 8.0, 0.0)  # of `EarlyFirst`, one after the other, where a solve goes astray
 FAR = 30.0  # times the tolerance: an error that asks for a larger step, where there are few axes
+ASTRAY = 1e-3  # of the residual: where unknowns leave more, other guesses are tried
 NEAR = 0.1  # error of a level from which the next one finds its way
 # coefficients of a level at most: with three axes there is no matrix of them
 MOST = (6_000, 6_000, 60_000, 6_000, 6_000, 6_000, 6_000)
@@ -159,6 +171,8 @@ class Polynomials:
             found, level, state = _solved(
                 problem, recipe, self.seed, start, RATES, part, found.timing
             )
+        if problem.unknowns and not self.levels and level.left > ASTRAY:
+            found, level, state = self._guessed_again((found, level, state), recipe, part)
         self._error = level.grown
         if self._early_first and self._error <= self.tolerance:
             # its conditions are enough, and what is left of the residual too little to matter
@@ -170,6 +184,19 @@ class Polynomials:
         if context.run is not None and found.timing.steps:
             _keep(context.run, found, state, done + int(state.step))
         return found, level, recipe
+
+    def _guessed_again(
+        self, done: tuple[Solution, Level, TrainState], recipe: Recipe, part: Context
+    ) -> tuple[Solution, Level, TrainState]:
+        """The level from better guesses of the unknowns, if that leaves less."""
+        guess = better_guess(self.problem, self.context.interrupt)
+        if guess is None or self.context.interrupt.asked:
+            return done
+        values = ", ".join(f"{name} = {value:.3g}" for name, value in guess.items())
+        self.context.tell(f"the first guesses leave too much; from others: {values}")
+        start = with_unknowns(self.problem, recipe, self.seed, guess)
+        again = _solved(self.problem, recipe, self.seed, start, (), part, done[0].timing)
+        return min(done, again, key=lambda each: each[0].best_loss)
 
     def _is_certain(self) -> bool:
         """Whether a family of solutions is one. What a solve that is far off, or has too few
@@ -198,7 +225,10 @@ class Polynomials:
         if not level.family and (unsaid := of_start(problem)):
             words.insert(0, unsaid)
             found = found.with_outcome(estimate=math.inf)  # of one among many it says nothing
-        words += [*of_unknowns(level.free), *of_gauges(problem)]
+        # where little is left, an unknown that is far from its guess is one of many
+        guesses = problem.unknowns if level.left > ASTRAY else found.unknowns
+        unknowns = of_unknowns(level.free, guesses, found.unknowns)
+        words += [*unknowns, *of_gauges(problem)]
         return found.with_outcome(advice=tuple(words))
 
 

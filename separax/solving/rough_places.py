@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from ..domain import Shape
 from .steady import Steady, SteadyCondition
 
 LINES = {1: 1, 2: 24, 3: 48}  # along each axis, on which it is looked for jumps
+GRID = {2: 128, 3: 48}  # points along each axis, on which it is looked for holes
 SAMPLES = 1024  # of each line
 STANDS_OUT = 4.0  # times the steps beside it: a step that may be a jump
 SEEN = 1e-9  # of the range of values: the smallest step that is looked at
@@ -52,6 +54,20 @@ def rough_places(steady: Steady) -> RoughPlaces:
     contradictions = _contradictions(steady)
     corners = np.concatenate([contradictions, _inward_corners(steady)])
     return RoughPlaces(tuple(_jumps(steady, a) for a in axes), corners, contradictions)
+
+
+def has_holes(shape: Shape) -> bool:
+    """Whether there is something in a shape that does not belong to it, and that no face of the box
+    cuts: a solution need not go on smoothly through that."""
+    number = GRID.get(len(shape.axes))
+    if number is None:
+        return False
+    each = [np.linspace(*shape.box[a], number) for a in shape.axes]
+    points = np.stack([x.ravel() for x in np.meshgrid(*each, indexing="ij")], 1)
+    outside = ~shape.contains(points).reshape([number] * len(shape.axes))
+    parts, count = scipy.ndimage.label(outside)
+    faces = [np.take(parts, end, axis) for axis in range(parts.ndim) for end in (0, -1)]
+    return count > len(set(np.concatenate([f.ravel() for f in faces])) - {0})
 
 
 # --- jumps ---------------------------------------------------------------------------------------

@@ -129,7 +129,9 @@ def solve_in_slabs(
             best, estimate = march, apart
             if estimate <= goal or allowed <= LEAST or interrupt.asked:
                 break
-            allowed = max(LEAST, _next_allowed(levels, estimate, goal))
+            # a budget has time for small steps alone
+            following = FINER * allowed if hurried else _next_allowed(levels, estimate, goal)
+            allowed = max(LEAST, following)
         if best is not None and estimate == math.inf and interrupt.asked:
             estimate = _roughly(best)
     if best is None:

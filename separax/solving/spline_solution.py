@@ -22,7 +22,7 @@ from ..equations import Problem
 from ..solution import Solution, Timing
 from ..training import Progress
 from .pieces import Products, low_rank, piecewise_solution
-from .rough_places import RoughPlaces, rough_places
+from .rough_places import RoughPlaces, has_holes, rough_places
 from .spline_system import NormalEquations, SplineSpace, SplineSystem, cost
 from .splines import splines_between
 from .steady import Steady, steady_of
@@ -44,6 +44,7 @@ GROWTH = {
 FAR, LARGER = 20.0, 1.35  # times the tolerance: an estimate that asks for larger steps
 MOST_CUTS = 4  # of a cell from level to level
 MOST_WORK, MOST_NUMBERS = 2e11, 1.5e8  # multiplications and numbers of a factor
+FINE, CHEAP = 5e-7, 1.2e10  # an estimate, and multiplications of a factor that it is worth
 NEWTON, STEPS_BACK = 25, 6
 LAST_STEP = 1e-2  # of the tolerance: Newton's method ends with such a step
 LEAST_SHARE = 1e-3
@@ -94,7 +95,8 @@ class SplineWay(AbstractWay):
         # what is smooth on a box is had by polynomials in a moment, and more exactly
         known = _known(problem)
         rough = known is not None and not known[1].none
-        return Turn.FIRST if rough or problem.shape is not None else Turn.SECOND
+        with_holes = problem.shape is not None and has_holes(problem.shape)
+        return Turn.FIRST if rough or with_holes else Turn.SECOND
 
     def solve(self, problem: Problem, tolerance: float, context: Context) -> Solution | None:
         known = _known(problem)
@@ -168,9 +170,13 @@ class _Refinement:
             if now <= estimate:
                 best, estimate = last, now
             self._note(space, left, change, now, steps, began)
-            if estimate <= self.tolerance or self.context.interrupt.asked:
+            if estimate <= min(self.tolerance, FINE) or self.context.interrupt.asked:
                 break
             space = self._finer(system, found)
+            # what costs next to nothing is done beyond the tolerance, too
+            cheap = CHEAP if self.steady.is_linear else CHEAP / 4
+            if estimate <= self.tolerance and (space is None or cost(space) > cheap):
+                break
             if len(corners):
                 self.corners = np.concatenate([self.corners, corners])
                 self.damped_anew = True

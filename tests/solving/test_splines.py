@@ -9,7 +9,7 @@ import pytest
 
 import separax as sx
 from separax.core import in_float64
-from separax.solving.rough_places import rough_places
+from separax.solving.rough_places import has_holes, rough_places
 from separax.solving.spline_solution import SplineSpace
 from separax.solving.spline_system import NormalEquations, SplineSystem
 from separax.solving.splines import splines_between
@@ -123,6 +123,15 @@ def test_corners_are_found():
     )
     found = rough_places(steady_of(lid)).contradictions
     assert found.tolist() == [[0.0, 1.0], [1.0, 1.0]]
+
+
+def test_holes_are_told_from_what_faces_cut():
+    def shape(inside):
+        return sx.Problem(SQUARE, lambda u: u.xx + u.yy, [sx.Dirichlet(0)], inside=inside).shape
+
+    assert has_holes(shape(lambda x, y: 0.2 - jnp.hypot(x - 0.5, y - 0.5)))
+    assert not has_holes(shape(lambda x, y: jnp.hypot(x - 0.5, y - 0.5) - 0.4))
+    assert not has_holes(shape(lambda x, y: 0.2 - jnp.hypot(x, y - 0.5)))
 
 
 @pytest.mark.whole
