@@ -20,8 +20,8 @@ from ..equations import (
 from ..recipe import Recipe, as_code
 from ..solution import Ensemble, Solution
 from ..training import Interrupt
-from .estimate import estimated
-from .levels import Level, coefficients_of, points_for
+from .polynomials.estimate import estimated
+from .polynomials.levels import Level, coefficients_of, points_for
 
 SAME = 0.9  # of what was missed on the level before: not clearly less
 SEEN = 3  # levels, before a rate is made of them

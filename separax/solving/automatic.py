@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from ..equations import LOST, Problem
 from ..solution import Solution, Timing
 from .advice import advised, of_digits, stopped
-from .box_solution import ProductsInBox
-from .large_solution import LargeSlabs
-from .many_axes import ManyAxes
-from .polynomials import Polynomials, suit
-from .slab_solution import Slabs
-from .spline_solution import SplineWay
+from .large_slabs.way import LargeSlabs
+from .many_axes.way import ManyAxes
+from .polynomials.way import Polynomials, suit
+from .products.way import ProductsInBox
+from .slabs.way import Slabs
+from .splines.way import SplineWay
 from .trained import Context
 from .ways import AbstractWay, Turn
 

@@ -28,8 +28,8 @@ from ..networks import highest
 from ..recipe import Recipe, Solve
 from ..residuals import Loss, Model, linearised
 from ..training import Interrupt
-from .estimate import jacobian_of
-from .levels import points_for, polynomials
+from .polynomials.estimate import jacobian_of
+from .polynomials.levels import points_for, polynomials
 
 FUNCTIONS = (32, 10, 5)  # per axis, for one to three axes
 DECADES = 4.0  # to both sides of a guess

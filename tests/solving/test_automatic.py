@@ -19,8 +19,8 @@ from separax.recipe.weightings import EarlyFirst
 from separax.residuals.loss import Loss
 from separax.residuals.model import Model
 from separax.solving.advice import of_start
-from separax.solving.levels import STEPS, begun, recipe_for, values
-from separax.solving.polynomials import use_early_first
+from separax.solving.polynomials.levels import STEPS, begun, recipe_for, values
+from separax.solving.polynomials.way import use_early_first
 
 
 def travelling():
@@ -481,7 +481,7 @@ def test_an_equation_whose_solutions_are_many_is_told_from_one_without_any():
 def test_a_solve_that_has_gone_astray_asks_for_no_condition(monkeypatch):
     """u' = u (1 - u) over a long time, all of which counts alike: there is nothing missing, and
     what is found is no solution."""
-    monkeypatch.setattr("separax.solving.polynomials.use_early_first", lambda problem: False)
+    monkeypatch.setattr("separax.solving.polynomials.way.use_early_first", lambda problem: False)
     monkeypatch.setattr("separax.solving.automatic.WAYS", ())
     found = sx.solve(
         sx.Problem(sx.Box(t=(0, 10)), lambda u: u.t - u * (1 - u), [sx.Initial(0.1)]),

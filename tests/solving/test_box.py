@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax.solving import box_level, box_solution, face_conditions, kronecker, line_functions
+from separax.solving.products import face_conditions, kronecker, line_functions
+from separax.solving.products import level as box_level
+from separax.solving.products import way as box_solution
 
 PI = np.pi
 ZERO = {("-", 0): 1.0}, {("+", 0): 1.0}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax.solving.polynomials import Polynomials
+from separax.solving.polynomials.way import Polynomials
 from separax.training import Interrupt
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax.solving import elements, large_solution
-from separax.solving.averaged import Averaged, Dense
-from separax.solving.evolution_in_space import evolution_in_space
-from separax.solving.grids import FieldAxis, Grid
-from separax.solving.large_slab import LargeSlab, Space, State, gmres
+from separax.solving import elements
+from separax.solving.large_slabs import way as large_solution
+from separax.solving.large_slabs.averaged import Averaged, Dense
+from separax.solving.large_slabs.evolution_in_space import evolution_in_space
+from separax.solving.large_slabs.grids import FieldAxis, Grid
+from separax.solving.large_slabs.slab import LargeSlab, Space, State, gmres
 from separax.solving.trained import Context
 from separax.training import Interrupt
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import separax as sx
-from separax.solving import box_solution, few_axes
-from separax.solving.many_axes import ManyAxes
+from separax.solving.many_axes import few_axes
+from separax.solving.many_axes.way import ManyAxes
+from separax.solving.products import way as box_solution
 
 PI = np.pi
 SIX = ("p", "q", "r", "x", "y", "z")

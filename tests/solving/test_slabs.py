@@ -10,7 +10,10 @@ import scipy.integrate
 from numpy.polynomial import legendre
 
 import separax as sx
-from separax.solving import elements, evolution, slab_solution, slabs
+from separax.solving import elements
+from separax.solving.slabs import evolution
+from separax.solving.slabs import march as slabs
+from separax.solving.slabs import way as slab_solution
 from separax.solving.trained import Context
 from separax.training import Interrupt
 

@@ -9,11 +9,11 @@ import pytest
 
 import separax as sx
 from separax.core import in_float64
-from separax.solving.rough_places import has_holes, rough_places
-from separax.solving.spline_solution import SplineSpace
-from separax.solving.spline_system import NormalEquations, SplineSystem
-from separax.solving.splines import splines_between
-from separax.solving.steady import steady_of
+from separax.solving.splines.functions import splines_between
+from separax.solving.splines.rough_places import has_holes, rough_places
+from separax.solving.splines.steady import steady_of
+from separax.solving.splines.system import NormalEquations, SplineSystem
+from separax.solving.splines.way import SplineSpace
 
 UNIT = sx.Box(x=(0, 1))
 SQUARE = sx.Box(x=(0, 1), y=(0, 1))

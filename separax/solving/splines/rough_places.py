@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from ..domain import Shape
+from ...domain import Shape
 from .steady import Steady, SteadyCondition
 
 LINES = {1: 1, 2: 24, 3: 48}  # along each axis, on which it is looked for jumps

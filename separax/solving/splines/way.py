@@ -17,17 +17,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core import in_float64, threads_for
-from ..equations import Problem
-from ..solution import Solution, Timing
-from ..training import Progress
-from .pieces import Products, low_rank, piecewise_solution
+from ...core import in_float64, threads_for
+from ...equations import Problem
+from ...solution import Solution, Timing
+from ...training import Progress
+from ..pieces import Products, low_rank, piecewise_solution
+from ..trained import Context
+from ..ways import AbstractWay, Turn
+from .functions import splines_between
 from .rough_places import RoughPlaces, has_holes, rough_places
-from .spline_system import NormalEquations, SplineSpace, SplineSystem, cost
-from .splines import splines_between
 from .steady import Steady, steady_of
-from .trained import Context
-from .ways import AbstractWay, Turn
+from .system import NormalEquations, SplineSpace, SplineSystem, cost
 
 FIRST_CELLS = {1: 16, 2: 16, 3: 8}  # along each axis
 HIGHER = {1: 5, 2: 3, 3: 2}  # degree beyond the order of the equation

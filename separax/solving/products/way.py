@@ -3,7 +3,7 @@ equations with coefficients of one axis directly, others by Newton's method afte
 
     level ─► tails, difference to the level before ─► more functions along the axes that miss some
 
-A level is `separax.solving.box_level`. The estimate is by how much two levels differ, the last of
+A level is `level.py`. The estimate is by how much two levels differ, the last of
 them with more functions than tails say are needed.
 """
 
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core import threads_for
-from ..equations import Problem, is_linear
-from ..solution import Solution, Timing
-from ..training import Progress
-from .box_level import Astray, BoxLevel, Solved
-from .evolution import evolution_of
+from ...core import threads_for
+from ...equations import Problem, is_linear
+from ...solution import Solution, Timing
+from ...training import Progress
+from ..pieces import compressed, piecewise_solution
+from ..slabs.evolution import evolution_of
+from ..trained import Context
+from ..ways import AbstractWay, Turn
 from .face_conditions import BoxProblem, box_problem
-from .pieces import compressed, piecewise_solution
-from .trained import Context
-from .ways import AbstractWay, Turn
+from .level import Astray, BoxLevel, Solved
 
 FIRST = {2: 24, 3: 14, 4: 10, 5: 8}  # functions of an axis to begin with, by the number of axes
 MOST = {2: 1_500_000, 3: 1_000_000, 4: 1_000_000, 5: 1_000_000}  # products of a level

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..domain import TIME
-from ..equations import Problem, disagreements, is_linear
-from ..solution import Solution, Timing
-from ..training import Interrupt, Progress
-from .elements import restricted
+from ...domain import TIME
+from ...equations import Problem, disagreements, is_linear
+from ...solution import Solution, Timing
+from ...training import Interrupt, Progress
+from ..elements import restricted
+from ..pieces import Products, compressed, piecewise_solution
+from ..trained import Context
+from ..ways import AbstractWay, Turn
 from .evolution import evolution_of
-from .pieces import Products, compressed, piecewise_solution
-from .slabs import March, Precision, Slab
-from .trained import Context
-from .ways import AbstractWay, Turn
+from .march import March, Precision, Slab
 
 # what a first march is to leave of each slab, in t alone and in t and another axis
 FIRST = {False: 1e-11, True: 1e-6}

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..domain import TIME
+from ...domain import TIME
+from ..elements import TimeRule, time_rule
+from ..slabs.one_slab import NoSlab
 from .averaged import (
     MOST_DENSE,
     Alternating,
@@ -23,11 +25,9 @@ from .averaged import (
     can_be_averaged,
     equations_of_fields,
 )
-from .elements import TimeRule, time_rule
 from .evolution_in_space import SpaceEvolution
 from .grids import Grid
-from .large_slab import SMALL, TINY, Array, LargeSlab, Space, State, along
-from .one_slab import NoSlab
+from .slab import SMALL, TINY, Array, LargeSlab, Space, State, along
 
 ABRUPT = 1e-9  # of the interval: the first slab, where a start is not smooth in time, is as short
 SMALLEST = 1e-13  # the same: no slab is shorter

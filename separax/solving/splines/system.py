@@ -20,8 +20,8 @@ import numpy as np
 import scipy
 from numpy.polynomial import legendre
 
-from ..separable import Key
-from .splines import Splines
+from ...separable import Key
+from .functions import Splines
 from .steady import MANY, Steady, SteadyCondition, places_of
 
 CONDITION = 20.0  # how much more conditions weigh than what a residual would leave

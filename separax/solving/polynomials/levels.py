@@ -16,13 +16,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from ..core import tuning
-from ..domain import GaussLegendre
-from ..equations import Problem
-from ..networks import SPINN, SeparableNetwork
-from ..recipe import Recipe, Solve
-from ..residuals import Loss, Model, block_sizes
-from ..separable import multiply_core
+from ...core import tuning
+from ...domain import GaussLegendre
+from ...equations import Problem
+from ...networks import SPINN, SeparableNetwork
+from ...recipe import Recipe, Solve
+from ...residuals import Loss, Model, block_sizes
+from ...separable import multiply_core
 
 STEPS = 40
 ALL = 10**6  # products: along two or three axes they are few, and a linear equation takes one step

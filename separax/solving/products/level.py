@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from ..separable import multiply_core
+from ...separable import multiply_core
 from .face_conditions import BoxProblem
 from .kronecker import DirectSolver, Terms, merged
 from .line_functions import LineFunctions

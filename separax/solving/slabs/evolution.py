@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import options_for_few_runs
-from ..domain import TIME, Points
-from ..equations import (
+from ...core import options_for_few_runs
+from ...domain import TIME, Points
+from ...equations import (
     AtPlace,
     Field,
     Inputs,
@@ -26,7 +26,7 @@ from ..equations import (
     ValueTerm,
     values_of,
 )
-from ..separable import Key
+from ...separable import Key
 
 LOWEST = 64  # points of a compiled program: it serves numbers of points up to the next power of two
 FACE = 32  # instants of a compiled program for the ends

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from ..separable import multiply_core
+from ...separable import multiply_core
 
 SAME = 1e-12  # relative: matrices that are as close are the same but for rounding
 SYMMETRIC = 1e-11

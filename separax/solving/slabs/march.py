@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..domain import TIME
-from .elements import SpaceRule, TimeRule, joined, restricted, space_rule, time_rule
+from ...domain import TIME
+from ..elements import SpaceRule, TimeRule, joined, restricted, space_rule, time_rule
 from .evolution import Evolution
 from .one_slab import SMALL, TINY, Coefficients, Mesh, NoSlab, OneSlab, State
 

@@ -4,8 +4,8 @@
       ▲                                                                    │
       └────────────────────────────────────────────────────────────────────┘
 
-Every level begins with the solution of the one before (`separax.solving.levels`). The error is
-estimated from what is left of the residual (`separax.solving.estimate`). What stands in the way is
+Every level begins with the solution of the one before (`levels.py`). The error is
+estimated from what is left of the residual (`estimate.py`). What stands in the way is
 said in words (`separax.solving.advice`).
 """
 
@@ -22,17 +22,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core import Diverged, data_to_part, part_to_data
-from ..domain import TIME
-from ..equations import Problem, given_values, is_linear, missing_starts
-from ..recipe import EarlyFirst, Recipe
-from ..residuals import Loss
-from ..runs import Run, to_data
-from ..solution import Solution, Timing
-from ..training import Progress, Trainer, TrainState, check_memory, device_for
-from .advice import contradicted, hopeless, of_family, of_gauges, of_levels, of_start, of_unknowns
+from ...core import Diverged, data_to_part, part_to_data
+from ...domain import TIME
+from ...equations import Problem, given_values, is_linear, missing_starts
+from ...recipe import EarlyFirst, Recipe
+from ...residuals import Loss
+from ...runs import Run, to_data
+from ...solution import Solution, Timing
+from ...training import Progress, Trainer, TrainState, check_memory, device_for
+from ..advice import contradicted, hopeless, of_family, of_gauges, of_levels, of_start, of_unknowns
+from ..guesses import better_guess
+from ..trained import Context, Training, Window
 from .estimate import estimated
-from .guesses import better_guess
 from .levels import (
     ALL,
     STEPS,
@@ -44,7 +45,6 @@ from .levels import (
     refined,
     with_unknowns,
 )
-from .trained import Context, Training, Window
 
 FUNCTIONS = (48, 24, 12, 9, 6, 5, 4)  # per axis to begin with, for one to seven axes
 RANKS = (1, ALL, ALL, 6, 6, 6, 6)

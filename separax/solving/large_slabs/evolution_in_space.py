@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import options_for_few_runs
-from ..domain import TIME, Lattice, Points, flatten
-from ..equations import (
+from ...core import options_for_few_runs
+from ...domain import TIME, Lattice, Points, flatten
+from ...equations import (
     AtPlace,
     Field,
     Inputs,
@@ -25,7 +25,7 @@ from ..equations import (
     ValueTerm,
     values_of,
 )
-from ..separable import Key
+from ...separable import Key
 from .grids import FieldAxis, Grid, field_axis
 
 CHUNKS = (2**11, 2**15)  # points that a compiled program serves at once

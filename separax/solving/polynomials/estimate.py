@@ -26,14 +26,14 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from ..core import doing, options_for_one_run
-from ..domain import GaussLegendre, Lattice, Points
-from ..equations import Problem, gauge_freedom
-from ..networks import highest, slow_to_fast
-from ..recipe import Recipe, Solve
-from ..residuals import Loss, Model, linearised, roots
-from ..separable import Key
-from ..solution import Solution
+from ...core import doing, options_for_one_run
+from ...domain import GaussLegendre, Lattice, Points
+from ...equations import Problem, gauge_freedom
+from ...networks import highest, slow_to_fast
+from ...recipe import Recipe, Solve
+from ...residuals import Loss, Model, linearised, roots
+from ...separable import Key
+from ...solution import Solution
 from .levels import Level, cut_short, functions_of, points_for, polynomials, values
 
 MODES = 1024  # products of functions, whose matrix is decomposed in a second

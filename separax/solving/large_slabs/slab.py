@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-from .elements import TimeRule
+from ..elements import TimeRule
+from ..slabs.one_slab import NoSlab
 from .evolution_in_space import SpaceEvolution
 from .grids import FieldAxis, Grid
-from .one_slab import NoSlab
 
 Array = np.ndarray
 Tables = dict[tuple[int, tuple[int, ...]], Array]  # by field and orders along the axes of space

@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import legendre
 
-from ..core import threads_for
-from ..domain import TIME
-from ..equations import Field, Problem, disagreements, gauge_freedom
-from ..separable import Key, leading_block, tucker_by_svd
-from ..solution import Solution, Timing
-from ..training import Progress
+from ...core import threads_for
+from ...domain import TIME
+from ...equations import Field, Problem, disagreements, gauge_freedom
+from ...separable import Key, leading_block, tucker_by_svd
+from ...solution import Solution, Timing
+from ...training import Progress
+from ..elements import derivatives_at
+from ..pieces import Products, padded, piecewise_solution
+from ..slabs.way import of_stop
+from ..trained import Context
+from ..ways import AbstractWay, Turn
 from .averaged import MOST_DENSE, can_be_averaged
-from .elements import derivatives_at
 from .evolution_in_space import SpaceEvolution, evolution_in_space
 from .grids import FieldAxis, Grid
-from .large_march import LargeMarch, LargePrecision, LargeSlabDone
-from .large_slab import Array, Space, along
-from .pieces import Products, padded, piecewise_solution
-from .slab_solution import of_stop
-from .trained import Context
-from .ways import AbstractWay, Turn
+from .march import LargeMarch, LargePrecision, LargeSlabDone
+from .slab import Array, Space, along
 
 FIRST = 0.3  # of the tolerance: what a first march is to leave of each slab
 COARSEST, FINEST = 1e-3, 1e-12  # such a tolerance

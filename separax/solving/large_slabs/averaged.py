@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from ..equations import gauge_freedom
-from .elements import TimeRule
-from .large_slab import Array, LargeSlab, Space, along
+from ...equations import gauge_freedom
+from ..elements import TimeRule
+from .slab import Array, LargeSlab, Space, along
 
 SINGULAR = 1e-11  # of the product of the sizes of its rows: a determinant that is zero
 MOST_DENSE = 4_000  # unknowns per stage for which there is a matrix

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core import options_for_few_runs
-from ..domain import TIME, Points
-from ..equations import (
+from ...core import options_for_few_runs
+from ...domain import TIME, Points
+from ...equations import (
     AtPlace,
     BoundaryData,
     Inputs,
@@ -26,7 +26,7 @@ from ..equations import (
     is_linear,
     values_of,
 )
-from ..separable import Key
+from ...separable import Key
 
 MANY, FEW = 4096, 512  # points of a compiled program, inside and at conditions
 MOST_MEASURED = 16  # points of `Data`: with more it is a fit, not a condition

@@ -2,7 +2,7 @@
 
     Σ_i A_i u + c u = f,    ℓ(u) = g on the faces
 
-First a function with all that is given on the faces (`separax.solving.few_axes`): where u is a sum
+First a function with all that is given on the faces (`few_axes.py`): where u is a sum
 of functions of few axes, that is u already. What is left is zero on the faces, and is found in the
 eigenfunctions of the A_i: one by one where its right side has few of them, and otherwise by
 exponentials, 1/(λ₁ + λ₂ + …) = Σ_q w_q Π exp(-s_q λ_i).
@@ -23,17 +23,17 @@ import numpy as np
 import scipy
 from numpy.polynomial import legendre
 
-from ..core import threads_for
-from ..equations import Field, Problem, Tracer
-from ..separable import separate
-from ..solution import Solution, Timing
-from .box_solution import ProductsLevel
-from .face_conditions import BoxProblem, FaceCondition, box_problem
+from ...core import threads_for
+from ...equations import Field, Problem, Tracer
+from ...separable import separate
+from ...solution import Solution, Timing
+from ..pieces import Products, piecewise_solution
+from ..products.face_conditions import BoxProblem, FaceCondition, box_problem
+from ..products.line_functions import LineFunctions
+from ..products.way import ProductsLevel
+from ..trained import Context
+from ..ways import AbstractWay, Turn
 from .few_axes import FewAxes, Product
-from .line_functions import LineFunctions
-from .pieces import Products, piecewise_solution
-from .trained import Context
-from .ways import AbstractWay, Turn
 
 LEAST_AXES = 6  # with fewer all products are few enough
 NUMBERS = (8, 12, 18, 27, 40, 60, 90)  # functions of an axis, level by level

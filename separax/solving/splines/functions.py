@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.polynomial import legendre
 
-from .elements import derivatives_at
+from ..elements import derivatives_at
 
 
 @dataclass(frozen=True, eq=False)

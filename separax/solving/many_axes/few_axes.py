@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..separable import exact_products, tucker_by_svd
+from ...separable import exact_products, tucker_by_svd
 
 FEW = 3  # axes of a function that is kept as an array
 ALIKE = 1e-13

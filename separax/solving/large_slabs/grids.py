@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-from .elements import derivatives_at
+from ..elements import derivatives_at
 
 Side = tuple[float, float] | None  # a and b of a condition; None: there is none
 

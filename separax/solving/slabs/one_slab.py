@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.polynomial import legendre
 
-from .elements import (
+from ..elements import (
     Ends,
     SpaceRule,
     TimeRule,

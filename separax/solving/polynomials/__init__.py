@@ -1,0 +1,1 @@
+"""Polynomials on the whole box, level after level."""

@@ -1,0 +1,1 @@
+"""All products of hundreds of functions per axis, solved for directly."""

@@ -1,0 +1,1 @@
+"""Slabs of time for what evolves in t, or in t and one other axis."""

@@ -1,0 +1,1 @@
+"""Splines in cells for problems without time that are rough."""
