@@ -11,6 +11,8 @@ from ..equations import Problem
 from ..solution import Solution
 from .trained import Context
 
+ROUNDED = 1e-13  # relative error that float64 may leave in any solution that is evaluated
+
 
 class Turn(enum.IntEnum):
     """When a way is tried.

@@ -22,7 +22,7 @@ from ..elements import derivatives_at
 from ..pieces import Products, padded, piecewise_solution
 from ..slabs.way import of_stop
 from ..trained import Context
-from ..ways import AbstractWay, Turn
+from ..ways import ROUNDED, AbstractWay, Turn
 from .averaged import MOST_DENSE, can_be_averaged
 from .evolution_in_space import SpaceEvolution, evolution_in_space
 from .grids import FieldAxis, Grid
@@ -44,7 +44,6 @@ SOME, MOST_SLABS, MOST_WORK = 50, 5_000, 1.5e9
 MORE, FEW = 5, 200  # of a finer one: so many times those of the last, and so many besides
 GAIN = 0.5  # an estimate that one more march did not bring below this part of the last
 CAREFUL = 1.5  # an estimate against what it is made from
-ROUNDED = 1e-13
 CUT = 0.02  # of what a slab may be off: what compressing may leave out
 WINDOW = 24  # slabs of a window
 HELD = 2**25  # numbers that a window may have before it is compressed

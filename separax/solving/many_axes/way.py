@@ -32,7 +32,7 @@ from ..products.face_conditions import BoxProblem, FaceCondition, box_problem
 from ..products.line_functions import LineFunctions
 from ..products.way import ProductsLevel
 from ..trained import Context
-from ..ways import AbstractWay, Turn
+from ..ways import ROUNDED, AbstractWay, Turn
 from .few_axes import FewAxes, Product
 
 LEAST_AXES = 6  # with fewer all products are few enough
@@ -48,7 +48,6 @@ PRODUCTS = 4_000  # of a solution
 PATIENCE = 20.0  # seconds
 STEP = 0.3  # of the exponentials, in log s: an error of 1e-14
 CANCELLED = 1e-10  # what may be left of sums of so many, which cancel in part
-ROUNDED = 1e-14
 
 
 class Unsuited(Exception):

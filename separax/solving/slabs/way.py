@@ -18,7 +18,7 @@ from ...training import Interrupt, Progress
 from ..elements import restricted
 from ..pieces import Products, compressed, piecewise_solution
 from ..trained import Context
-from ..ways import AbstractWay, Turn
+from ..ways import ROUNDED, AbstractWay, Turn
 from .evolution import evolution_of
 from .march import March, Precision, Slab
 
@@ -40,7 +40,6 @@ MOST_ROWS = 512  # functions in time of a window, before they are compressed
 MOST_RANK = 128
 CUT = 1e-3  # of the estimate: what compressing may add
 CAREFUL = 1.5  # an estimate against what it is made from: where rounding is all, no march is finer
-ROUNDED = 1e-13  # what float64 leaves in any solution that is evaluated
 
 
 @dataclass(frozen=True)

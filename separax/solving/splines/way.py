@@ -23,7 +23,7 @@ from ...solution import Solution, Timing
 from ...training import Progress
 from ..pieces import Products, low_rank, piecewise_solution
 from ..trained import Context
-from ..ways import AbstractWay, Turn
+from ..ways import ROUNDED, AbstractWay, Turn
 from .functions import splines_between
 from .rough_places import RoughPlaces, has_holes, rough_places
 from .steady import Steady, steady_of
