@@ -3,7 +3,6 @@ begins, what holds on the faces, the residual as a function of arrays."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,12 +22,12 @@ from ...equations import (
     Problem,
     TabulatedValues,
     ValueTerm,
-    values_of,
 )
 from ...separable import Key
+from ..programs import Linearised, residuals_of
 from .grids import FieldAxis, Grid, field_axis
 
-CHUNKS = (2**11, 2**15)  # points that a compiled program serves at once
+SIZES = (2**11, 2**15)  # points of a compiled program
 
 Values = Callable[..., Any]  # of coordinates by name
 
@@ -109,69 +108,10 @@ class SpaceEvolution:
         found = {TIME: t, **dict(zip(self.space, each))}
         return {a: found[a] for a in self.problem.box.axes}
 
-    def linearised(
-        self, table: np.ndarray, coordinates: Sequence[np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The residuals at points, and how they change with every derivative.
-
-        Arguments:
-            table: the derivatives in `keys`, (keys, points).
-            coordinates: of the points, in the order of the box.
-
-        Returns: (residuals, points) and (residuals, keys, points).
-        """
-        number = table.shape[1]
-        chunk = next((c for c in CHUNKS if c >= number), CHUNKS[-1])
-        lefts, slopes = [], []
-        for first in range(0, number, chunk):
-            part = slice(first, min(first + chunk, number))
-            short = chunk - (part.stop - part.start)
-            given = [
-                np.pad(a[..., part], [(0, 0)] * (a.ndim - 1) + [(0, short)], "edge")
-                if short
-                else a[..., part]
-                for a in (table, *coordinates)
-            ]
-            left, slope = self._timed(*given)
-            lefts.append(np.asarray(left)[:, : chunk - short])
-            slopes.append(np.asarray(slope)[..., : chunk - short])
-        if len(lefts) == 1:
-            return lefts[0], slopes[0]
-        return np.concatenate(lefts, -1), np.concatenate(slopes, -1)
-
-    def _timed(self, *given: np.ndarray) -> Any:
-        start = time.perf_counter()
-        found = jax.block_until_ready(self._inside(*given))
-        if given[0].shape not in self._seen:
-            self._seen[given[0].shape] = time.perf_counter() - start
-        return found
-
     @cached_property
-    def _seen(self) -> dict[Any, float]:
-        return {}
-
-    @property
-    def compiling(self) -> float:
-        """The seconds that were spent compiling."""
-        return sum(self._seen.values())
-
-    @cached_property
-    def _inside(self) -> Callable[..., Any]:
-        problem = self.problem
-
-        def residuals(table: Any, *coordinates: Any) -> Any:
-            place = Points(problem.box.axes, coordinates)
-            source = TabulatedValues(place, dict(zip(self.keys, table)))
-            at = AtPlace(problem, place, source, Inputs({}, {}))
-            found = problem.expressions(source, at.coordinates, {})
-            return jnp.stack([values_of(e, place.shape, name) for name, e in found.items()])
-
-        def linearised(table: Any, *coordinates: Any) -> Any:
-            left, back = jax.vjp(lambda values: residuals(values, *coordinates), table)
-            rows = [jnp.zeros_like(left).at[i].set(1.0) for i in range(len(left))]
-            return left, jnp.stack([back(row)[0] for row in rows])
-
-        return jax.jit(linearised, compiler_options=options_for_few_runs())
+    def inside(self) -> Linearised:
+        """The residuals at points."""
+        return Linearised(residuals_of(self.problem, self.keys), SIZES)
 
     def values(self, function: Values, times: np.ndarray, each: Sequence[np.ndarray]) -> np.ndarray:
         """A function of coordinates at these instants, on the lattice of these coordinates of
@@ -179,7 +119,7 @@ class SpaceEvolution:
         lattice = np.meshgrid(times, *each, indexing="ij")
         shape, number = lattice[0].shape, lattice[0].size
         # a program serves numbers of points up to the next power of two
-        wide = max(CHUNKS[0], 2 ** int(np.ceil(np.log2(number))))
+        wide = max(SIZES[0], 2 ** int(np.ceil(np.log2(number))))
         flat = [np.pad(a.ravel(), (0, wide - number), "edge") for a in lattice]
         if function not in self._programs:
             self._programs[function] = jax.jit(

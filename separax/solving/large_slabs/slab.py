@@ -312,7 +312,7 @@ class LargeSlab:
         t = np.repeat(self.instants, points)
         x = [np.tile(a, self.time.stages) for a in self.space.coordinates]
         given = list(of.coordinates(t, x).values())
-        left, slopes = of.linearised(table.reshape(len(table), -1), given)
+        left, slopes = of.inside(table.reshape(len(table), -1), *given)
         return left.reshape(-1, *shape), slopes.reshape(len(left), -1, *shape)
 
     def left(self, values: Array) -> float:

@@ -150,7 +150,7 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
     if best is None:
         return None
     seconds = time.perf_counter() - start
-    compiling = min(evolution.compiling, seconds)
+    compiling = min(evolution.inside.seconds, seconds)
     timing = Timing(compiling, seconds - compiling, sum(level.iterations for level in levels))
     stopped = best.march.end < problem.box[TIME][1]
     found = piecewise_solution(problem, best.windows, timing, estimate, levels, stopped)

@@ -15,18 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core import options_for_few_runs
-from ...domain import Points
 from ...equations import (
-    AtPlace,
     Field,
-    Inputs,
     JumpTerm,
     Problem,
-    TabulatedValues,
     ValueTerm,
-    values_of,
 )
 from ...separable import Key
+from ..programs import Linearised, residuals_of
 from .line_functions import Functional
 
 CHUNK = 2**12  # points of a compiled program
@@ -76,17 +72,13 @@ class BoxProblem:
 
         Returns: (points,) and (keys, points).
         """
-        number = coordinates.shape[1]
-        left, slopes = np.empty(number), np.empty((len(self.keys), number))
-        for start in range(0, number, CHUNK):
-            here = slice(start, start + CHUNK)
-            given = [_filled(table[:, here]), _filled(coordinates[:, here])]
-            began = time.perf_counter()
-            found = [np.asarray(each) for each in self._program(*given)]
-            self._seen.setdefault("inside", time.perf_counter() - began)
-            width = left[here].size
-            left[here], slopes[:, here] = found[0][:width], found[1][:, :width]
-        return left, slopes
+        left, slopes = self.inside(table, *coordinates)
+        return left[0], slopes[0]
+
+    @cached_property
+    def inside(self) -> Linearised:
+        """The residual at points."""
+        return Linearised(residuals_of(self.problem, self.keys), (CHUNK,))
 
     @cached_property
     def _seen(self) -> dict[Any, float]:
@@ -95,25 +87,7 @@ class BoxProblem:
     @property
     def compiling(self) -> float:
         """The seconds that were spent compiling."""
-        return sum(self._seen.values())
-
-    @cached_property
-    def _program(self) -> Callable[..., Any]:
-        problem = self.problem
-        axes = problem.box.axes
-
-        def residual(table: Any, coordinates: Any) -> Any:
-            place = Points(axes, tuple(coordinates))
-            source = TabulatedValues(place, dict(zip(self.keys, table)))
-            at = AtPlace(problem, place, source, Inputs({}, {}))
-            ((name, found),) = problem.expressions(source, at.coordinates, {}).items()
-            return values_of(found, place.shape, name)
-
-        def both(table: Any, coordinates: Any) -> Any:
-            left, back = jax.vjp(lambda values: residual(values, coordinates), table)
-            return left, back(jnp.ones_like(left))[0]
-
-        return jax.jit(both, compiler_options=options_for_few_runs())
+        return self.inside.seconds + sum(self._seen.values())
 
     def given(self, condition: FaceCondition, coordinates: np.ndarray) -> np.ndarray:
         """What a condition gives at points of its face, (axes, points)."""

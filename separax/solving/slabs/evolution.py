@@ -4,17 +4,14 @@ them: what begins, what holds at the ends of the other axis, the residual as a f
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core import options_for_few_runs
 from ...domain import TIME, Points
 from ...equations import (
     AtPlace,
@@ -24,11 +21,11 @@ from ...equations import (
     Problem,
     TabulatedValues,
     ValueTerm,
-    values_of,
 )
 from ...separable import Key
+from ..programs import Linearised, residuals_of
 
-LOWEST = 64  # points of a compiled program: it serves numbers of points up to the next power of two
+SIZES = tuple(2**k for k in range(6, 18))  # points of a compiled program
 FACE = 32  # instants of a compiled program for the ends
 SIDES = "-+"
 
@@ -102,43 +99,18 @@ class Evolution:
 
         Returns: (residuals, points) and (residuals, keys, points).
         """
-        number = t.size
-        wide = max(LOWEST, 2 ** int(np.ceil(np.log2(number))))
-        given = [
-            np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, wide - number)], "edge") for a in (table, t, x)
-        ]
-        left, slopes = self._timed(self._inside, *given)
-        return np.asarray(left)[:, :number], np.asarray(slopes)[..., :number]
-
-    def _timed(self, program: Callable[..., Any], *given: np.ndarray) -> Any:
-        """Runs a program; what the first run on arrays of a shape takes is compiling."""
-        start = time.perf_counter()
-        found = jax.block_until_ready(program(*given))
-        if (key := (program, given[0].shape)) not in self._seen:
-            self._seen[key] = time.perf_counter() - start
-        return found
+        coordinates: Any = self.points(t, x).coordinates
+        return self.inside(table, *coordinates)
 
     @cached_property
-    def _seen(self) -> dict[Any, float]:
-        return {}
+    def inside(self) -> Linearised:
+        """The residuals at points."""
+        return Linearised(residuals_of(self.problem, self.keys), SIZES)
 
     @property
     def compiling(self) -> float:
         """The seconds that were spent compiling."""
-        return sum(self._seen.values())
-
-    @cached_property
-    def _inside(self) -> Callable[..., Any]:
-        problem = self.problem
-
-        def residuals(table: Any, t: Any, x: Any) -> Any:
-            place = self.points(t, x)
-            source = TabulatedValues(place, dict(zip(self.keys, table)))
-            at = AtPlace(problem, place, source, Inputs({}, {}))
-            found = problem.expressions(source, at.coordinates, {})
-            return jnp.stack([values_of(e, t.shape, name) for name, e in found.items()])
-
-        return _compiled(residuals)
+        return self.inside.seconds + self.at_ends.seconds
 
     @property
     def end_keys(self) -> tuple[Key, ...]:
@@ -154,15 +126,12 @@ class Evolution:
 
         Returns: (conditions, instants) and (conditions, keys, 2, instants).
         """
-        number = t.size
-        given = [
-            np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, FACE - number)], "edge") for a in (table, t)
-        ]
-        left, slopes = self._timed(self._at_ends, *given)
-        return np.asarray(left)[:, :number], np.asarray(slopes)[..., :number]
+        return self.at_ends(table, t)
 
     @cached_property
-    def _at_ends(self) -> Callable[..., Any]:
+    def at_ends(self) -> Linearised:
+        """The conditions at the ends."""
+
         def residuals(table: Any, t: Any) -> Any:
             rows = []
             for end in self.ends:
@@ -179,25 +148,14 @@ class Evolution:
                 rows += jnp.split(left, len(at))
             return jnp.stack(rows)
 
-        return _compiled(residuals)
+        return Linearised(residuals, (FACE,))
 
     def start(self, field: int, order: int, x: np.ndarray) -> np.ndarray:
         """The values that a field begins with, or its derivatives in time."""
         flat = x.ravel()
-        wide = 2 ** int(np.ceil(np.log2(max(LOWEST, flat.size))))
+        wide = 2 ** int(np.ceil(np.log2(max(SIZES[0], flat.size))))
         found = self.starts[field, order](np.pad(flat, (0, wide - flat.size), "edge"))
         return np.broadcast_to(found, (wide,))[: flat.size].reshape(x.shape)
-
-
-def _compiled(residuals: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a table and its derivatives: a row at a point depends on the table there."""
-
-    def linearised(table: Any, *place: Any) -> Any:
-        left, back = jax.vjp(lambda values: residuals(values, *place), table)
-        rows = [jnp.zeros_like(left).at[i].set(1.0) for i in range(len(left))]
-        return left, jnp.stack([back(row)[0] for row in rows])
-
-    return jax.jit(linearised, compiler_options=options_for_few_runs())
 
 
 # --- from a problem --------------------------------------------------------------------------

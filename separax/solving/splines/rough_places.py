@@ -78,7 +78,7 @@ def _coefficients(steady: Steady, points: np.ndarray) -> np.ndarray:
     derivatives, and how they change with it; (n, numbers)."""
     table = np.sqrt(1.0 + np.arange(len(steady.keys))) - 0.7
     table = np.repeat(table[:, None], len(points), 1)
-    left, slopes = steady.inside(table, 1.0, points.T)
+    left, slopes = steady.inside(table, *points.T)
     known = left - np.einsum("rkn,kn->rn", slopes, table)
     return np.concatenate([known, slopes.reshape(-1, len(points))]).T
 
@@ -194,7 +194,7 @@ def _at(condition: SteadyCondition, point: np.ndarray, axes: Sequence[str]) -> b
 
 def _value(condition: SteadyCondition, point: np.ndarray) -> float:
     at = point[:, None]
-    left, slopes = condition.program(np.zeros((1, 1)), 1.0, at, np.zeros_like(at))
+    left, slopes = condition.program(np.zeros((1, 1)), at, np.zeros_like(at))
     return float(-left[0, 0] / slopes[0, 0, 0]) if slopes[0, 0, 0] else 0.0
 
 

@@ -4,16 +4,14 @@ a table of derivatives."""
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core import options_for_few_runs
 from ...domain import TIME, Points
 from ...equations import (
     AtPlace,
@@ -24,76 +22,14 @@ from ...equations import (
     ValueTerm,
     gauge_freedom,
     is_linear,
-    values_of,
 )
 from ...separable import Key
+from ..programs import Linearised, residuals_of
 
 MANY, FEW = 4096, 512  # points of a compiled program, inside and at conditions
 MOST_MEASURED = 16  # points of `Data`: with more it is a fit, not a condition
 
 Coordinates = Mapping[str, jax.Array]
-
-
-@dataclass(eq=False)
-class Program:
-    """Residuals at points, compiled: a row at a point depends on the table there alone.
-
-    Attributes:
-        residuals: from the table (keys, points), the coordinates and the normals to the residuals.
-        points: that one run of it takes.
-        is_linear: whether the residuals are linear in the table.
-        seconds: that compiling took.
-    """
-
-    residuals: Callable[..., Any]
-    points: int
-    is_linear: bool = True
-    seconds: float = 0.0
-    _compiled: Any = field(default=None, repr=False)
-
-    def __call__(
-        self, table: np.ndarray, share: float, *place: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The residuals, and how they change with every derivative.
-
-        Arguments:
-            table: the derivatives at the points, (keys, points).
-            share: of what is not linear in the table; 1 for the residuals themselves.
-            place: arrays of which the last axis is that of the points.
-
-        Returns: (residuals, points) and (residuals, keys, points).
-        """
-        number, found = table.shape[-1], []
-        for first in range(0, max(number, 1), self.points):
-            part = [a[..., first : first + self.points] for a in (table, *place)]
-            wide = [(0, self.points - part[0].shape[-1])]
-            part = [np.pad(a, [(0, 0)] * (a.ndim - 1) + wide, "edge") for a in part]
-            found.append(self._run(share, *part))
-        left, slopes = (np.concatenate(each, -1)[..., :number] for each in zip(*found))
-        return left, slopes
-
-    def _run(self, share: float, table: np.ndarray, *place: np.ndarray) -> Any:
-        start = time.perf_counter()
-        fresh = self._compiled is None
-        if fresh:
-            self._compiled = jax.jit(self._linearised, compiler_options=options_for_few_runs())
-        found = [np.asarray(a) for a in self._compiled(share, table, *place)]
-        if fresh:
-            self.seconds = time.perf_counter() - start
-        return found
-
-    def _linearised(self, share: Any, table: Any, *place: Any) -> Any:
-        def at(values: Any) -> Any:
-            left = self.residuals(values, *place)
-            if self.is_linear:
-                return left
-            nothing = jnp.zeros_like(values)
-            first, rest = jax.jvp(lambda v: self.residuals(v, *place), (nothing,), (values,))
-            return share * left + (1 - share) * (first + rest)
-
-        left, back = jax.vjp(at, table)
-        rows = [jnp.zeros_like(left).at[i].set(1.0) for i in range(len(left))]
-        return left, jnp.stack([back(row)[0] for row in rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +47,7 @@ class SteadyCondition:
 
     name: str
     keys: tuple[Key, ...]
-    program: Program
+    program: Linearised
     axis: str | None = None
     side: str = ""
     points: np.ndarray | None = None
@@ -133,7 +69,7 @@ class Steady:
 
     problem: Problem
     keys: tuple[Key, ...]
-    inside: Program
+    inside: Linearised
     conditions: tuple[SteadyCondition, ...]
     orders: tuple[tuple[int, ...], ...]
     is_linear: bool
@@ -190,15 +126,13 @@ def steady_of(problem: Problem) -> Steady | None:
     )
     linear = is_linear(problem)
 
-    def residuals(table: Any, points: Any) -> Any:
-        place = Points(box.axes, tuple(points))
-        source = TabulatedValues(place, dict(zip(keys, table)))
-        at = AtPlace(problem, place, source, Inputs({}, {}))
-        found = problem.expressions(source, at.coordinates, {})
-        return jnp.stack([values_of(e, place.shape, name) for name, e in found.items()])
-
     return Steady(
-        problem, keys, Program(residuals, MANY, linear), tuple(conditions), orders, linear
+        problem,
+        keys,
+        Linearised(residuals_of(problem, keys), (MANY,), not linear),
+        tuple(conditions),
+        orders,
+        linear,
     )
 
 
@@ -224,14 +158,16 @@ def _of_term(problem: Problem, term: ValueTerm) -> list[SteadyCondition]:
                     SteadyCondition(
                         term.name,
                         keys,
-                        Program(lambda *a, f=residual, t=at: f(*a, one=t), FEW),
+                        Linearised(lambda *a, f=residual, t=at: f(*a, one=t), (FEW,)),
                         points=point[None],
                     )
                 )
             continue
         where = term.where
         found.append(
-            SteadyCondition(term.name, keys, Program(residual, FEW), term.axis, side, None, where)
+            SteadyCondition(
+                term.name, keys, Linearised(residual, (FEW,)), term.axis, side, None, where
+            )
         )
     return found
 
@@ -247,7 +183,7 @@ def _of_given(problem: Problem, given: BoundaryData) -> SteadyCondition:
         return table - jnp.broadcast_to(value, table.shape[1:])
 
     key = (given.component, orders)
-    return SteadyCondition(given.name, (key,), Program(residual, FEW), given.axis, given.side)
+    return SteadyCondition(given.name, (key,), Linearised(residual, (FEW,)), given.axis, given.side)
 
 
 def _of_constant(problem: Problem, component: int) -> SteadyCondition:
@@ -257,7 +193,7 @@ def _of_constant(problem: Problem, component: int) -> SteadyCondition:
     within = {} if problem.shape is None else problem.shape.within
     point = [within.get(a, (box[a][0] + box[a][1]) / 2) for a in box.axes]
     key = (component, (0,) * box.dimension)
-    program = Program(lambda table, points, normals: table, FEW)
+    program = Linearised(lambda table, points, normals: table, (FEW,))
     return SteadyCondition("constant", (key,), program, points=np.array([point]))
 
 

@@ -309,7 +309,7 @@ class SplineSystem:
             table = self._table(keys, products, own, coefficients)
             shape = table.shape[1:]
             points = group.points.reshape(len(group.points), -1)
-            left, slopes = steady.inside(table.reshape(len(keys), -1), share, points)
+            left, slopes = steady.inside(table.reshape(len(keys), -1), *points, share=share)
             left = left.reshape(-1, *shape)
             slopes = slopes.reshape(*slopes.shape[:2], *shape)
             size = self._sizes(keys, group.cells)
@@ -327,7 +327,7 @@ class SplineSystem:
             products = {key: group.products(key) for key in {*keys, *steady.keys}}
             points = group.points[..., 0]
             table = self._table(steady.keys, products, own, coefficients)
-            _, slopes = steady.inside(table[..., 0], share, points)
+            _, slopes = steady.inside(table[..., 0], *points, share=share)
             size = self._sizes(steady.keys, group.cells)
             each = np.abs(slopes) * size
             balance = _balance(each.sum(1))
@@ -335,7 +335,7 @@ class SplineSystem:
             of_fields = [k for k, key in enumerate(steady.keys) if key[0] in fields]
             felt = (balance[:, None] * each[:, of_fields]).sum(1).max(0)
             table = self._table(keys, products, own, coefficients)
-            left, slopes = condition.program(table[..., 0], 1.0, points, normals.T)
+            left, slopes = condition.program(table[..., 0], points, normals.T)
             ours = (np.abs(slopes[0]) * self._sizes(keys, group.cells)).sum(0)
             scale = group.weights * (felt / np.maximum(ours, 1e-300))[:, None]
             yield self._made(keys, products, own, slopes[..., None], left[..., None], scale[None])
