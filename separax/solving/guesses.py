@@ -17,9 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
-import scipy.optimize
-from scipy.stats import qmc
+import scipy
 
 from ..core import options_for_few_runs, threads_for
 from ..domain import GaussLegendre, Points
@@ -67,7 +65,7 @@ def _better_guess(problem: Problem, interrupt: Interrupt) -> dict[str, float] | 
         return left_by(dict(zip(names, own * 10.0**logs)))
 
     number = TRIED.get(len(names), MANY)
-    spread = qmc.Halton(len(names), scramble=False).random(number)
+    spread = scipy.stats.qmc.Halton(len(names), scramble=False).random(number)
     tries = np.concatenate([np.zeros((1, len(names))), DECADES * (2 * spread - 1)])
     found: list[tuple[float, np.ndarray]] = []
     for logs in tries:

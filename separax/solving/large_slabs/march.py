@@ -116,7 +116,7 @@ class LargeMarch:
     precision: LargePrecision
     done: Callable[[LargeSlabDone], None]
     end: float = 0.0
-    slabs: int = 0
+    count: int = 0
     iterations: int = 0
     points: int = 0
     trouble: str = ""
@@ -180,7 +180,7 @@ class LargeMarch:
             modes, end = slab.output(values)
             before = LargeSlabDone(t, last if h == left else t + h, state.space, modes, iterations)
             self.done(before)
-            self.slabs, self.end = self.slabs + 1, before.end
+            self.count, self.end = self.count + 1, before.end
             self.points = max(self.points, math.prod(state.space.shape))
             space = self._finer(state.space, tails, EARLY * tolerance)
             if space is state.space:
@@ -204,7 +204,7 @@ class LargeMarch:
         return min(share, SHORTER)
 
     def _trouble(self, share: float) -> str:
-        if self.slabs >= self.precision.slabs:
+        if self.count >= self.precision.slabs:
             return "too many slabs"
         return "stuck" if share < SMALLEST else ""
 

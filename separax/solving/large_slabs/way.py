@@ -14,13 +14,22 @@ from numpy.polynomial import legendre
 
 from ...core import threads_for
 from ...domain import TIME
-from ...equations import Field, Problem, disagreements, gauge_freedom
+from ...equations import Field, Problem, gauge_freedom
 from ...separable import Key, leading_block, tucker_by_svd
 from ...solution import Solution, Timing
-from ...training import Progress
 from ..elements import derivatives_at
+from ..marches import (
+    CAREFUL,
+    FEW,
+    GAIN,
+    MORE,
+    SHARE,
+    gave_up,
+    next_allowed,
+    watching,
+    words_of_end,
+)
 from ..pieces import Products, padded, piecewise_solution
-from ..slabs.way import of_stop
 from ..trained import Context
 from ..ways import ROUNDED, AbstractWay, Turn
 from .averaged import MOST_DENSE, can_be_averaged
@@ -33,17 +42,11 @@ FIRST = 0.3  # of the tolerance: what a first march is to leave of each slab
 COARSEST, FINEST = 1e-3, 1e-12  # such a tolerance
 AIM = 1e-8  # an estimate that is small enough whatever the tolerance, where a march is
 LITTLE = 300_000  # work: its iterations times the values of all fields
-FINER = 0.1  # of the tolerance of the march before
-SAFE = 0.5  # of what one more march is to reach
-SHARE = 0.4  # of a budget, for the first march: the second goes as far, and tells how good it is
 MARCHES = 4
 # values of all fields at an instant, at most, by march
 MOST = (130_000, 250_000, 400_000, 400_000)
 # a first march that would need more is left to other ways, after so many slabs that it can be seen
 SOME, MOST_SLABS, MOST_WORK = 50, 5_000, 1.5e9
-MORE, FEW = 5, 200  # of a finer one: so many times those of the last, and so many besides
-GAIN = 0.5  # an estimate that one more march did not bring below this part of the last
-CAREFUL = 1.5  # an estimate against what it is made from
 CUT = 0.02  # of what a slab may be off: what compressing may leave out
 WINDOW = 24  # slabs of a window
 HELD = 2**25  # numbers that a window may have before it is compressed
@@ -112,27 +115,26 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
             most = MORE * levels[-1].slabs + FEW if levels else MOST_SLABS
             kept = _Kept(evolution, _precision(evolution, allowed, number, most))
             end, spared = (math.inf, spare) if best is None else (best.march.end, 0.0)
-            kept.march.run(_watching(problem, kept.march, number, context, end, spared))
+            march = kept.march
+            asked = watching(problem, march, (number, MARCHES), context, end, spared)
+            march.run(_unless_endless(march, asked) if number == 0 else asked)
             kept.flush()
-            if not kept.windows or (
-                best is None and _is_endless(kept.march) and not interrupt.asked
-            ):
+            if not kept.windows or (best is None and _is_endless(march) and not interrupt.asked):
                 break
             apart = math.inf
             if best is not None:
                 apart = max(CAREFUL * _apart(evolution, best.windows, kept.windows), ROUNDED)
-            if best is not None and _gave_up(kept.march, best.march):
+            if best is not None and gave_up(kept.march, best.march):
                 if interrupt.asked and estimate == math.inf:  # better less of it, with an estimate
                     best, estimate = kept, apart
                 break
-            march = kept.march
             seconds = time.perf_counter() - began
             levels.append(
-                LargeLevel(allowed, march.slabs, march.points, march.iterations, apart, seconds)
+                LargeLevel(allowed, march.count, march.points, march.iterations, apart, seconds)
             )
             error = f", estimated error {apart:.0e}" if apart < math.inf else ""
             context.tell(
-                f"march {number + 1}: {march.slabs} slabs of time, up to {march.points} points of"
+                f"march {number + 1}: {march.count} slabs of time, up to {march.points} points of"
                 f" space{error}"
             )
             if apart > GAIN * estimate and apart < math.inf:
@@ -146,7 +148,7 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
             goal = min(tolerance, AIM) if work < LITTLE else tolerance
             if estimate <= goal or allowed <= FINEST or interrupt.asked:
                 break
-            allowed = max(FINEST, _next_allowed(levels, estimate, goal))
+            allowed = max(FINEST, next_allowed(levels, estimate, goal))
     if best is None:
         return None
     seconds = time.perf_counter() - start
@@ -154,36 +156,21 @@ def solve_in_large_slabs(problem: Problem, tolerance: float, context: Context) -
     timing = Timing(compiling, seconds - compiling, sum(level.iterations for level in levels))
     stopped = best.march.end < problem.box[TIME][1]
     found = piecewise_solution(problem, best.windows, timing, estimate, levels, stopped)
-    words = _advice(problem, best.march, levels, estimate, tolerance)
-    if stopped and not best.march.trouble:
-        first, last = problem.box[TIME]
-        parts = (last - first) / (best.march.end - first)
-        words = (*words, of_stop(interrupt, parts, best.march.end))
-    return found.with_outcome(advice=words)
-
-
-def _next_allowed(levels: Sequence[LargeLevel], estimate: float, goal: float) -> float:
-    """What the slabs of the next march may be off. An estimate is the error of the last march but
-    one: the last is to be finer than that by no more than is needed to tell."""
-    last = levels[-1].allowed
-    if len(levels) > 1:
-        error = estimate * last / levels[-2].allowed
-        if error > SAFE * goal:
-            return last * min(FINER, SAFE * goal / error)
-    return FINER * last
+    words = words_of_end(problem, best.march, interrupt) + _advice(levels, estimate, tolerance)
+    return found.with_outcome(advice=tuple(words))
 
 
 def _is_endless(march: LargeMarch) -> bool:
     """Whether a march would take very long, by what it has needed so far."""
     first, last = march.evolution.problem.box[TIME]
     share = (march.end - first) / (last - first)
-    slabs, work = march.slabs, march.iterations * march.points * march.evolution.fields
+    slabs, work = march.count, march.iterations * march.points * march.evolution.fields
     return slabs >= SOME and (slabs > share * MOST_SLABS or work > share * MOST_WORK)
 
 
-def _gave_up(march: LargeMarch, before: LargeMarch) -> bool:
-    """Whether a march ended, or was ended, where the coarser one went on."""
-    return march.end < before.end and march.trouble != "stuck"
+def _unless_endless(march: LargeMarch, asked: Callable[[float], bool]) -> Callable[[float], bool]:
+    """Whether a march is to stop, also because it would take very long."""
+    return lambda t: asked(t) or _is_endless(march)
 
 
 def _precision(evolution: SpaceEvolution, allowed: float, number: int, most: int) -> LargePrecision:
@@ -197,47 +184,8 @@ def _precision(evolution: SpaceEvolution, allowed: float, number: int, most: int
     return LargePrecision(allowed, stages, values // evolution.fields, number % 2 == 1, most)
 
 
-def _watching(
-    problem: Problem, march: LargeMarch, number: int, context: Context, end: float, spare: float
-) -> Callable[[float], bool]:
-    """Whether a march is to stop at a time: at its end, or where no more than the spare seconds are
-    left."""
-    first, last = problem.box[TIME]
-    began = said = time.perf_counter()
-
-    def stopped(t: float) -> bool:
-        nonlocal said
-        now = time.perf_counter()
-        if now - said > 0.5:
-            said = now
-            share = (number + (t - first) / (last - first)) / MARCHES
-            losses = {"total": march.precision.tolerance}
-            speed = march.slabs / (now - began)
-            place = f"march {number + 1}, {march.slabs:,} slabs of time, t = {t:.4g} of {last:.4g}"
-            context.report(Progress(int(1000 * share), 1000, losses, None, speed, place))
-        endless = number == 0 and _is_endless(march)
-        return context.interrupt.asked or t >= end or context.interrupt.left < spare or endless
-
-    return stopped
-
-
-def _advice(
-    problem: Problem,
-    march: LargeMarch,
-    levels: Sequence[LargeLevel],
-    estimate: float,
-    tolerance: float,
-) -> tuple[str, ...]:
-    words = [
-        f"{each.words}: no solution has both, and close to there this one is in between"
-        for each in disagreements(problem)
-    ]
-    if march.end < problem.box[TIME][1] and march.trouble:
-        why = {
-            "stuck": "beyond, the slabs of time become too short: it may blow up there",
-            "too many slabs": "beyond, there would be too many slabs of time",
-        }[march.trouble]
-        words.append(f"solved up to t = {march.end:.6g}; {why}")
+def _advice(levels: Sequence[LargeLevel], estimate: float, tolerance: float) -> list[str]:
+    words = []
     if tolerance < estimate < math.inf:
         counts = " and ".join(
             f"{level.slabs} slabs of time of {level.points} points" for level in levels[-2:]
@@ -246,7 +194,7 @@ def _advice(
             f"the error is estimated to be {estimate:.0e}, not below the tolerance of"
             f" {tolerance:g}: that is by how much solutions with {counts} differ"
         )
-    return tuple(words)
+    return words
 
 
 # --- what is kept of a march ------------------------------------------------------------------

@@ -102,6 +102,16 @@ class March:
         self.rules: list[SpaceRule] = [space_rule(points, q) for q in of.orders]
         self.sizes = np.zeros(len(of.times))  # the largest of every field so far
 
+    @property
+    def end(self) -> float:
+        """The time up to which it is done."""
+        return self.slabs[-1].end if self.slabs else self.evolution.problem.box[TIME][0]
+
+    @property
+    def count(self) -> int:
+        """The slabs that are done."""
+        return len(self.slabs)
+
     def run(self, stopped: Callable[[float], bool] = lambda t: False) -> March:
         """Solves slab after slab, up to the end or to where it is told to stop."""
         tolerance, order = self.precision.tolerance, self.precision.stages + 1

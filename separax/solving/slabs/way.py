@@ -5,17 +5,28 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import legendre
 
 from ...domain import TIME
-from ...equations import Problem, disagreements, is_linear
+from ...equations import Problem, is_linear
 from ...solution import Solution, Timing
-from ...training import Interrupt, Progress
 from ..elements import restricted
+from ..marches import (
+    CAREFUL,
+    FEW,
+    FINER,
+    GAIN,
+    MORE,
+    SHARE,
+    gave_up,
+    next_allowed,
+    watching,
+    words_of_end,
+)
 from ..pieces import Products, compressed, piecewise_solution
 from ..trained import Context
 from ..ways import ROUNDED, AbstractWay, Turn
@@ -25,21 +36,15 @@ from .march import March, Precision, Slab
 # what a first march is to leave of each slab, in t alone and in t and another axis
 FIRST = {False: 1e-11, True: 1e-6}
 HURRIED = 1e-4  # the same where there is a budget, so that there is time for a second march
-SHARE = 0.4  # of a budget, for the first march: the second goes as far, and tells how good it is
 ROUGH, ROUGH_SECONDS = 30.0, 1.5  # a march for the estimate alone, after an interrupt
 AIM = {False: 1e-10, True: 1e-8}  # an estimate that is small enough whatever the tolerance
-FINER = 0.1  # of the tolerance of the march before
-SAFE = 0.5  # of what one more march is to reach
 LEAST, LEAST_USEFUL = 1e-14, 1e-12  # tolerance of a slab
 MARCHES = 5
 MOST_SLABS = {False: 20_000, True: 3_000}  # of the first march
-MORE, FEW = 5, 200  # of a finer one: so many times those of the last, and so many besides
-GAIN = 0.5  # an estimate that one more march did not bring below this part of the last
 ELEMENTS = (8, 11, 13, 9)  # so that the elements of two marches have few edges in common
 MOST_ROWS = 512  # functions in time of a window, before they are compressed
 MOST_RANK = 128
 CUT = 1e-3  # of the estimate: what compressing may add
-CAREFUL = 1.5  # an estimate against what it is made from: where rounding is all, no march is finer
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def solve_in_slabs(
     start, interrupt = time.perf_counter(), context.interrupt
     levels: list[SlabLevel] = []
     best: March | None = None
-    space, first = evolution.axis is not None, problem.box[TIME][0]
+    space = evolution.axis is not None
     goal = min(tolerance, AIM[space])
     hurried = space and interrupt.seconds < math.inf
     allowed, estimate = HURRIED if hurried else FIRST[space], math.inf
@@ -110,12 +115,12 @@ def solve_in_slabs(
             began = time.perf_counter()
             most = MORE * levels[-1].slabs + FEW if levels else MOST_SLABS[space]
             march = March(evolution, _precision(space, allowed, number, most))
-            end, spared = (math.inf, spare) if best is None else (best.slabs[-1].end, 0.0)
-            march.run(_watching(problem, march, number, context, end, spared))
+            end, spared = (math.inf, spare) if best is None else (best.end, 0.0)
+            march.run(watching(problem, march, (number, MARCHES), context, end, spared))
             if not march.slabs:
                 break
             apart = math.inf if best is None else max(CAREFUL * _apart(best, march), ROUNDED)
-            if best is not None and _gave_up(march, best):
+            if best is not None and gave_up(march, best):
                 if interrupt.asked and estimate == math.inf:  # better less of it, with an estimate
                     best, estimate = march, apart
                 break
@@ -129,7 +134,7 @@ def solve_in_slabs(
             if estimate <= goal or allowed <= LEAST or interrupt.asked:
                 break
             # a budget has time for small steps alone
-            following = FINER * allowed if hurried else _next_allowed(levels, estimate, goal)
+            following = FINER * allowed if hurried else next_allowed(levels, estimate, goal)
             allowed = max(LEAST, following)
         if best is not None and estimate == math.inf and interrupt.asked:
             estimate = _roughly(best)
@@ -139,10 +144,8 @@ def solve_in_slabs(
     compiling = min(evolution.compiling, seconds)
     timing = Timing(compiling, seconds - compiling, sum(level.newton for level in levels))
     found = _solution(problem, best, levels, estimate, timing)
-    words = _advice(problem, best, levels, estimate, tolerance)
-    if (end := best.slabs[-1].end) < problem.box[TIME][1] and not best.trouble:
-        words = (*words, of_stop(interrupt, (problem.box[TIME][1] - first) / (end - first), end))
-    return found.with_outcome(advice=words)
+    words = words_of_end(problem, best, interrupt) + _advice(levels, estimate, tolerance)
+    return found.with_outcome(advice=tuple(words))
 
 
 def _roughly(march: March) -> float:
@@ -162,59 +165,11 @@ def _tell(context: Context, number: int, level: SlabLevel) -> None:
     context.tell_level(f"march {number + 1}: {level.slabs} slabs of time{elements}", level.estimate)
 
 
-def of_stop(interrupt: Interrupt, parts: float, end: float) -> str:
-    """How far a march came that was stopped, and what it needs for the rest."""
-    said = f"solved up to t = {end:.6g}, where it was stopped"
-    if interrupt.seconds == math.inf:
-        return said
-    return (
-        f"{said}: for all of it give it more, seconds={math.ceil(1.5 * interrupt.seconds * parts)}"
-    )
-
-
-def _next_allowed(levels: Sequence[SlabLevel], estimate: float, goal: float) -> float:
-    """What the slabs of the next march may be off. An estimate is the error of the last march but
-    one: the last is to be finer than that by no more than is needed to tell."""
-    last = levels[-1].allowed
-    if len(levels) > 1:
-        error = estimate * last / levels[-2].allowed
-        if error > SAFE * goal:
-            return last * min(FINER, SAFE * goal / error)
-    return FINER * last
-
-
-def _gave_up(march: March, before: March) -> bool:
-    """Whether a march ended, or was ended, where the coarser one went on."""
-    return march.slabs[-1].end < before.slabs[-1].end and march.trouble != "stuck"
-
-
 def _precision(space: bool, allowed: float, number: int, most: int) -> Precision:
     if not space:
         return Precision(allowed, 12, 1, 1, slabs=most)
     elements = ELEMENTS[number % len(ELEMENTS)]
     return Precision(allowed, 7 + number % 3, 8 + number % 3, elements, slabs=most)
-
-
-def _watching(
-    problem: Problem, march: March, number: int, context: Context, end: float, spare: float
-) -> Callable[[float], bool]:
-    """Whether a march is to stop at a time: at its end, or where no more than the spare seconds are
-    left."""
-    first, last = problem.box[TIME]
-    began = said = time.perf_counter()
-
-    def stopped(t: float) -> bool:
-        nonlocal said
-        now = time.perf_counter()
-        if now - said > 0.5:
-            said, done = now, len(march.slabs)
-            share = (number + (t - first) / (last - first)) / MARCHES
-            losses, rate = {"total": march.precision.tolerance}, done / (now - began)
-            place = f"march {number + 1}, {done:,} slabs of time, t = {t:.4g} of {last:.4g}"
-            context.report(Progress(int(1000 * share), 1000, losses, None, rate, place))
-        return context.interrupt.asked or t >= end or context.interrupt.left < spare
-
-    return stopped
 
 
 def _level(march: March, estimate: float, seconds: float) -> SlabLevel:
@@ -291,25 +246,8 @@ def _solution(
     return piecewise_solution(problem, windows, timing, estimate, levels, stopped)
 
 
-def _advice(
-    problem: Problem,
-    march: March,
-    levels: Sequence[SlabLevel],
-    estimate: float,
-    tolerance: float,
-) -> tuple[str, ...]:
-    words = [
-        f"{each.words}: no solution has both, and close to there this one is in between"
-        for each in disagreements(problem)
-    ]
-    end = march.slabs[-1].end
-    if end < problem.box[TIME][1] and march.trouble:
-        why = {
-            "stuck": "beyond, the slabs of time become too short: it may blow up there",
-            "too many elements": "beyond, it becomes finer than elements can follow",
-            "too many slabs": "beyond, there would be too many slabs of time",
-        }[march.trouble]
-        words.append(f"solved up to t = {end:.6g}; {why}")
+def _advice(levels: Sequence[SlabLevel], estimate: float, tolerance: float) -> list[str]:
+    words = []
     if tolerance < estimate < math.inf:
         words.append(
             f"the error is estimated to be {estimate:.0e}, not below the tolerance of"
@@ -322,7 +260,7 @@ def _advice(
             else "small differences may grow that much on the way: a shorter interval of time would"
             " help"
         )
-    return tuple(words)
+    return words
 
 
 def _windows(axis: str, slabs: Sequence[Slab], cut: float) -> list[Products]:
