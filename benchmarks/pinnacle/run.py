@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE))
 
-from recording import keep  # noqa: E402
+from recording import keep, put_into  # noqa: E402
 from row import Row, distance  # noqa: E402
 
 import separax as sx  # noqa: E402
@@ -85,6 +85,29 @@ def in_a_process(name: str, row: Row) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+HEAD = "| row | published | to reach | error | estimate | seconds |"
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """The rows of a record in Markdown; the error of a reference that is not much smaller stands
+    behind that of the solution."""
+    lines = [HEAD, "|---|---|---|---|---|---|"]
+    for row in found:
+        error = "no answer"
+        if "trouble" not in row:
+            error = f"{row['relative_l2']:.0e}"
+            if row["reference_error"] > row["relative_l2"] / 10:
+                error += f" (reference {row['reference_error']:.0e})"
+        published = "–" if row["published"] is None else f"{row['published']:.1e}"
+        rest = "– | –"
+        if "trouble" not in row:
+            rest = f"{row['estimate']:.0e} | {row['seconds']:.0f}"
+        lines.append(
+            f"| {row['problem']} | {published} | {row['to_reach']:.0e} | {error} | {rest} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -93,7 +116,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=list(every))
     parser.add_argument("--here", action="store_true", help="in this process, as a line of JSON")
     parser.add_argument("--out", default="-")
+    parser.add_argument("--page", metavar="FILE", help="put the table of what --out holds there")
     options = parser.parse_args()
+    if options.page:
+        put_into(options.page, HEAD, table(json.loads(Path(options.out).read_text())["rows"]))
+        return
     found = []
     for name in options.only or every:
         if options.here:
