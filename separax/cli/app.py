@@ -26,7 +26,7 @@ from . import options
 from .console import explained, print_json, show, words
 from .doctor import doctor
 from .kept_runs import export, report, view
-from .paper import rank, reproduce
+from .paper import flops, rank, reproduce
 from .problems import is_file, prepare
 
 WHAT_TO_TYPE = {
@@ -248,7 +248,7 @@ def bench(
 
 
 app.command("list")(explained()(list_problems))
-for command in (solve, bench, report, view, export, reproduce, rank, doctor):
+for command in (solve, bench, report, view, export, reproduce, rank, flops, doctor):
     app.command()(explained()(command))
 
 

@@ -1,4 +1,5 @@
-"""The commands about the paper: its rows, and what rank a function needs."""
+"""The commands about the paper: its rows, what rank a function needs, how many operations it
+costs."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typer import Argument, Option
 from ..core import InputError, finite, one_of
 from ..equations import Problem
 from ..output import FIGURES, against_rank, known_ending, save_figure
-from ..paper import Table, cells, find, reproduce_rows
+from ..paper import Table, brief, cells, count_operations, find, reproduce_rows
 from ..separable import RANKS, needed, study
 from . import options
 from .console import numbers, print_json, several, show, words
@@ -156,3 +157,23 @@ def _reference(what: str, problem: Problem, field: str | None) -> Callable[..., 
             f"field: {what} has several functions: write --field with one of {', '.join(reference)}"
         )
     return reference[one_of("field", field or next(iter(reference)), reference)]
+
+
+def flops(as_json: options.AsJson = False) -> None:
+    """The paper's table of operations, by formula and counted from compiled programs."""
+    with words.status("compiling what is to be counted"):
+        lines = count_operations()
+    if as_json:
+        print_json({"millions": [line._asdict() for line in lines]})
+        return
+    columns = {
+        "": lambda line: line.what,
+        "\nadds": lambda line: brief(line.adds),
+        "\nmults": lambda line: brief(line.mults),
+        "\nall": lambda line: brief(line.total),
+        "published\nadds": lambda line: brief(line.published_adds),
+        "published\nmults": lambda line: brief(line.published_mults),
+        "published\nall": lambda line: brief(line.published_total),
+    }
+    title = "millions of operations for u and its first and second derivatives on 64³ points"
+    show([Table(title, cells(lines, columns), extra=["published"])])

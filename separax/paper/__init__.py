@@ -3,6 +3,7 @@
 from .catalogue import CATALOGUE, find
 from .flow import Flow, random_flow
 from .flow_files import load_flow
+from .operation_counts import count_operations
 from .reproduce.showing import reproduce_rows
 from .reproduce.tables import Table, brief, cells
 from .step_time import compare
@@ -14,6 +15,7 @@ __all__ = [
     "brief",
     "cells",
     "compare",
+    "count_operations",
     "find",
     "load_flow",
     "random_flow",
