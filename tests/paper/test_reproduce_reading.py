@@ -1,6 +1,7 @@
 """Records of rows, and what is made of them: statistics, tables, figures. All records here are made
 up."""
 
+import dataclasses
 import io
 import json
 import math
@@ -10,10 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from untrained import untrained
 
 from separax.cli.console import drawn
 from separax.core.errors import InputError
-from separax.paper.reproduce import tables
+from separax.networks import SPINN
+from separax.output import save_figure
+from separax.paper.catalogue import CATALOGUE
+from separax.paper.catalogue.navier_stokes_3d import velocity
+from separax.paper.reproduce import figures, tables
+from separax.paper.reproduce.figures import error_against_rank, four_columns
 from separax.paper.reproduce.plan import published, seeds_of, steps_of
 from separax.paper.reproduce.records import collect, read_record, write_record
 from separax.paper.reproduce.rows import Summary, compare, interval, summarise
@@ -459,3 +466,135 @@ def test_documents_that_cannot_be_filled_are_refused(tmp_path, text, words):
         page.write_text(text)
     with pytest.raises(InputError, match=words):
         filled(page, {"one": "1", "two": "2"})
+
+
+# --- figures ------------------------------------------------------------
+
+
+def line_of(panel, label):
+    """The line of a label: steps or points, and values."""
+    (line,) = [line for line in panel.get_lines() if line.get_label() == label]
+    return line.get_xydata()
+
+
+def size(path):
+    """Width and height from the head of a PNG."""
+    head = path.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
+
+
+def test_four_columns_show_the_records_and_the_paper(tmp_path):
+    records = synthetic(seeds=7)
+    records.append(made(points=64, relative_l2=[9.0], rank=4))
+    figure = four_columns(records, PROBLEMS)
+    assert size(save_figure(figure, tmp_path / "made" / "four.png")) == (3600, 3000)
+    panels = np.reshape(list(figure.axes), (4, 4))
+    assert all(panel.get_yscale() == "log" for panel in panels.ravel())
+    for problem, row in zip(PROBLEMS, panels):
+        ours = {
+            r["points"]: r
+            for r in records
+            if (r["problem"], r["network"]) == (problem, "spinn-mod") and len(r["seeds"]) == 7
+        }
+        x = sorted(ours)
+        np.testing.assert_allclose(
+            line_of(row[0], "spinn-mod"), [(n, np.mean(ours[n]["relative_l2"])) for n in x]
+        )
+        np.testing.assert_allclose(
+            line_of(row[1], "spinn-mod"), [(n, ours[n]["ms_per_step"]) for n in x]
+        )
+        np.testing.assert_allclose(
+            line_of(row[2], "spinn-mod"), [(n, ours[n]["memory_mb"]) for n in x]
+        )
+        theirs = {p.points: p for p in published(problem) if p.network == "spinn-mod"}
+        np.testing.assert_allclose(
+            line_of(row[0], "published spinn-mod"), [(n, theirs[n].relative_l2) for n in x]
+        )
+        np.testing.assert_allclose(
+            line_of(row[1], "published spinn-mod"), [(n, theirs[n].ms_per_step) for n in x]
+        )
+        np.testing.assert_allclose(
+            line_of(row[2], "published spinn-mod"), [(n, theirs[n].memory_mb) for n in x]
+        )
+        at = 16 if problem == "klein-gordon-3d" else 64
+        curve = ours[at]["curve"]
+        np.testing.assert_allclose(
+            line_of(row[3], "spinn-mod"),
+            np.stack([curve["steps"], np.mean(curve["relative_l2"], 1)], 1),
+        )
+        np.testing.assert_allclose(
+            line_of(row[3], "published spinn-mod"), [(50_000, theirs[at].relative_l2)]
+        )
+        assert len(row[0].collections) == 4  # a band for every network
+        low, high = (
+            f(row[0].collections[3].get_paths()[0].vertices[:, 1]) for f in (np.min, np.max)
+        )
+        bands = [interval(ours[n]["relative_l2"]) for n in x]
+        assert low == pytest.approx(min(b.mean - b.half for b in bands))
+        assert high == pytest.approx(max(b.mean + b.half for b in bands))
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["pinn", "pinn-mod", "spinn", "spinn-mod", "published", "70 % confidence"]
+    assert "54³" in [
+        text.get_text() for text in panels[0, 3].texts
+    ]  # the modified baseline's curve is of fewer points
+    looks = {(line.get_color(), line.get_marker()) for line in panels[0, 0].get_lines()}
+    assert figure.get_supxlabel() == ""  # all in full
+    assert len({colour for colour, _ in looks}) == len({mark for _, mark in looks}) == 4
+
+
+def test_four_columns_bear_what_is_missing(tmp_path):
+    records = [
+        without_errors("timed", points=64),
+        without_errors("skipped", points=128, note="too large"),
+        made(points=32, relative_l2=[0.01]),
+        made(points=16, relative_l2=[1e-9, 0.1], memory_mb=0.0),
+    ]
+    figure = four_columns(records, ["diffusion", "helmholtz", "my-own"])
+    first, second, third = np.reshape(list(figure.axes), (3, 4))
+    np.testing.assert_allclose(line_of(first[0], "spinn-mod")[:, 0], [16, 32])
+    np.testing.assert_allclose(line_of(first[1], "spinn-mod")[:, 0], [16, 32, 64])
+    np.testing.assert_allclose(
+        line_of(first[2], "spinn-mod")[:, 0], [32, 64]
+    )  # zero has no place on a log scale
+    assert not any(line.get_label() == "spinn-mod" for line in second[0].get_lines())
+    assert all("no records" in [t.get_text() for t in panel.texts] for panel in (second[3], *third))
+    assert min(size(save_figure(figure, tmp_path / "some.png"))) > 1000
+    assert figure.get_supxlabel() == "all of our errors are of fewer seeds or steps than published"
+
+
+def test_error_against_rank_shows_means_and_bands(tmp_path):
+    ranks = (4, 8, 16, 32)
+    records = [
+        made(relative_l2=[1 / r, 1.2 / r, 1.4 / r], rank=r, ms_per_step=0.1 + r / 100)
+        for r in reversed(ranks)
+    ]
+    figure = error_against_rank([*records, *(r | {"problem": "klein-gordon"} for r in records)])
+    label = "Diffusion, (2+1)-d, spinn-mod, 64³"
+    np.testing.assert_allclose(line_of(figure.axes[0], label), [(r, 1.2 / r) for r in ranks])
+    np.testing.assert_allclose(line_of(figure.axes[1], label), [(r, 0.1 + r / 100) for r in ranks])
+    assert len(figure.axes[0].collections) == 2
+    assert size(save_figure(figure, tmp_path / "rank.png")) == (2700, 1080)
+
+
+@pytest.mark.whole
+def test_flows_are_shown_as_in_the_paper(tmp_path, monkeypatch):
+    """Untrained networks will do: what is drawn is where, and beside what."""
+    monkeypatch.setattr(figures, "SHOWN", 12)
+    monkeypatch.setattr(figures, "FRAMES", 3)
+    for name in ("navier-stokes", "navier-stokes-3d"):
+        text, how = CATALOGUE[name].make("paper")
+        tiny = SPINN(rank=2, width=4, depth=1, body="mlp")
+        small = untrained(text, dataclasses.replace(how, network=tiny, points=4))
+        figures.flow_pictures(name, small, tmp_path, f"{name}-tiny")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "navier-stokes-3d-tiny-velocity.png",
+        "navier-stokes-3d-tiny-vorticity.png",
+        "navier-stokes-tiny-vorticity.gif",
+        "navier-stokes-tiny-vorticity.png",
+    ]
+    (u, v, w) = figures.components(small, velocity)
+    assert (u.held, v.held) == (w.held, w.held)
+    assert u.reference[3, 5] == pytest.approx(
+        float(velocity(x=u.axes["x"][3], y=u.axes["y"][5], **u.held)["u"])
+    )

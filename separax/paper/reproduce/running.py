@@ -21,6 +21,7 @@ from ...solving import solve
 from ...training import Trainer
 from ..catalogue import CATALOGUE
 from ..step_time import ours
+from .figures import draw
 from .plan import Job, pointwise
 from .records import FIELDS, SCHEMA, Record, keep, recorded, run_folder, settings_of
 from .rows import plural
@@ -81,8 +82,8 @@ def run_all(
 def run(
     job: Job, folder: Path, command: str, say: Callable[[str], None], progress: bool | None = None
 ) -> Record:
-    """Measures a step of one row, trains it, and records it. A row that is interrupted on the way
-    goes on by the same command, from the run's own folder."""
+    """Measures a step of one row, trains it, draws it, and records it. A row that is interrupted on
+    the way goes on by the same command, from the run's own folder."""
     problem, recipe = job.make()
     record: Record = dict.fromkeys(FIELDS) | {
         "schema": SCHEMA,
@@ -106,7 +107,9 @@ def run(
         fitting = at_once(problem, recipe, len(job.seeds) if job.train else 1)
         record |= step_cost(problem, recipe) | {"status": "timed"}
         if job.train:
-            record |= _outcome(_train(job, problem, recipe, fitting, folder, progress))
+            groups = _train(job, problem, recipe, fitting, folder, progress)
+            record |= _outcome(groups)
+            draw(job, groups[0][0], folder / "figures")
     except MemoryPrediction as error:
         record["note"] = str(error)
     except jax.errors.JaxRuntimeError as error:

@@ -1,4 +1,4 @@
-"""`reproduce_rows`: from rows that are asked for to records, and to tables of them."""
+"""`reproduce_rows`: from rows that are asked for to records, and to tables and figures of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from ...core import InputError, one_of
 from ...runs import write
 from ..catalogue import CATALOGUE
+from .figures import save_figures
 from .plan import left_out, plan
 from .records import collect
 from .rows import compare
@@ -39,7 +40,7 @@ def reproduce_rows(
 
     Arguments:
         problems, networks, points: which rows, as in `plan`.
-        out: the folder of the records, and of the tables of all of them.
+        out: the folder of the records, and of tables and figures of all of them.
         show: run nothing.
         into: Markdown files with places for the tables.
         command: what was asked for, for the records.
@@ -76,7 +77,8 @@ def reproduce_rows(
     head = f"# Published and ours\n\n{textwrap.fill(CAVEAT, 100)}"
     parts = [head, *(f"## {name}\n\n{text}" for name, text in texts.items())]
     write(out / "tables.md", ("\n\n".join(parts) + "\n").encode())
-    say(f"records in {out}; {out / 'tables.md'}")
+    files = [out / "tables.md", *save_figures(records, out / "figures")]
+    say(f"records in {out}; {', '.join(map(str, files))}")
     for file in into:
         write(file, filled(file, texts).encode())
     if stopped is not None:

@@ -1,28 +1,39 @@
-"""Figures like the paper's, from the records of `separax reproduce`: error, time and memory against
-the number of points, curves of training, error against rank.
+"""Figures like the paper's: error, time and memory against the number of points, curves of
+training, error against rank; and maps of what rows found.
 
-    python benchmarks/paper_figures.py results/h200/rows
-
-writes `figures/results.png` and `figures/rank.png` beside the records. Ours are solid lines with
-filled marks and a band, the 70 % confidence interval over seeds; published figures are dashed lines
-with hollow marks. A network has a colour and a mark of its own, so that either is enough to tell
-it."""
+Ours are solid lines with filled marks and a band, the 70 % confidence interval over seeds;
+published figures are dashed lines with hollow marks. A network has a colour and a mark of its own,
+so that either is enough to tell it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separax.output import COLOURS, new_figure, save_figure
-from separax.paper.reproduce.plan import Published, published, steps_of
-from separax.paper.reproduce.records import Record, collect
-from separax.paper.reproduce.rows import Row, interval
-from separax.paper.reproduce.tables import lattice, size
+from ...domain import TIME
+from ...output import (
+    COLOURS,
+    Cut,
+    Picture,
+    new_figure,
+    panels,
+    part,
+    pictures,
+    plot,
+    save_figure,
+)
+from ...solution import Solution
+from ..catalogue.navier_stokes_3d import velocity, vorticity
+from .plan import Job, Published, published, steps_of
+from .records import Record
+from .rows import Row, interval
+from .tables import lattice, size
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -255,14 +266,69 @@ def _legend(figure: Figure, networks: Sequence[str]) -> None:
     figure.legend(handles=keys, loc="outside upper center", ncols=len(keys), frameon=False)
 
 
-def main(folder: Path) -> None:
-    records, _ = collect(folder)
-    tabled = [r for r in records if "rank" not in r]
+# --- what is drawn -------------------------------------------------------------------------------
+
+FRAMES = 41  # of an animation
+SHOWN = 128  # points per axis of a map
+
+
+def save_figures(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Draws records as the paper draws its own; returns the files.
+
+    Arguments:
+        records: of rows.
+        folder: of the figures.
+    """
+    tabled, files = [r for r in records if "rank" not in r], []
     if four := [name for name in FOUR if name in {r["problem"] for r in tabled}]:
-        save_figure(four_columns(records, four), folder / "figures" / "results.png")
+        files.append(save_figure(four_columns(records, four), folder / "results.png"))
     if ranked := [r for r in records if "rank" in r and r["status"] == "done"]:
-        save_figure(error_against_rank(ranked), folder / "figures" / "rank.png")
+        files.append(save_figure(error_against_rank(ranked), folder / "rank.png"))
+    return files
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+def draw(job: Job, solution: Solution, folder: Path) -> None:
+    """Draws what the paper shows of a row; a study of ranks has no pictures.
+
+    Arguments:
+        job: the row.
+        solution: of its first seed.
+        folder: of the figures.
+    """
+    start = f"{job.problem}-{job.stem}"
+    if job.rank is not None:
+        return
+    if job.problem.startswith("navier-stokes"):
+        flow_pictures(job.problem, solution, folder, start)
+    elif job.points == 64 or solution.problem.box.dimension == 2:
+        known = solution.problem.reference is not None
+        save_figure(plot(solution, reference=known), folder / f"{start}.png")
+
+
+def flow_pictures(problem: str, solution: Solution, folder: Path, start: str) -> None:
+    """Draws the maps of a flow, and in the plane its animation, into files whose names begin with
+    `start`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if problem == "navier-stokes":
+        low, high = solution.problem.box[TIME]
+        instants = [low, (low + high) / 2, high]
+        maps = plot(solution, "x", "y", field="w", reference=True, points=SHOWN, t=instants)
+        save_figure(maps, folder / f"{start}-vorticity.png")
+        film = folder / f"{start}-vorticity.gif"
+        solution.animate(film, "x", "y", field="w", frames=FRAMES, rate=10)
+        return
+    for name, true in {"velocity": velocity, "vorticity": vorticity}.items():
+        save_figure(panels(components(solution, true)), folder / f"{start}-{name}.png")
+
+
+def components(solution: Solution, true: Any) -> list[Picture]:
+    """The components of a vector on a plane of space, half way through time, beside the truth that
+    the reference of a solution may not know."""
+    box, shown = solution.problem.box, ("x", "y")
+    held = {TIME: part(box, TIME, 0.5), "z": part(box, "z", 0.82)}
+    across, up = np.meshgrid(*(np.linspace(*box[axis], SHOWN) for axis in shown), indexing="ij")
+    found = []
+    for name, values in true(x=across, y=up, **held).items():
+        (picture,) = pictures(solution, name, Cut(shown, [held]), SHOWN, reference=False)
+        found.append(dataclasses.replace(picture, reference=np.asarray(values)))
+    return found
