@@ -53,6 +53,16 @@ def run_of(folder, start="helmholtz/spinn-6-"):
     return found
 
 
+@pytest.fixture
+def untrained(monkeypatch):
+    """Fails if anything is trained."""
+
+    def fail(*_, **__):
+        raise AssertionError("trained")
+
+    monkeypatch.setattr("separax.paper.reproduce.running.solve", fail)
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """A folder with one row, run in full; not to be changed."""
@@ -395,7 +405,9 @@ def test_tables_are_written(folder):
     tables, stopped = reproduce_rows(["helmholtz"], out=folder, show=True, say=said.append)
     assert ([table.title for table in tables], stopped) == (["helmholtz", "summary"], False)
     assert "spinn-7.json is cut short" in said[0]
-    assert said[1].endswith(str(folder / "tables.md"))
+    names = ("tables.md", "figures/results.png", "figures/rank.png")
+    assert said[1].endswith(", ".join(str(folder / name) for name in names))
+    assert all((folder / name).exists() for name in names)
     text = (folder / "tables.md").read_text()
     for name in (*CATALOGUE, "summary"):
         assert f"## {name}\n" in text
