@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from ..equations import LOST, Problem
 from ..solution import Solution, Timing
-from .advice import advised, of_digits, stopped
+from .advice import advised, of_digits, of_gauges, stopped
 from .large_slabs.way import LargeSlabs
 from .many_axes.way import ManyAxes
 from .polynomials.way import Polynomials, suit
@@ -81,7 +81,7 @@ def automatic(problem: Problem, tolerance: float, seed: int, context: Context) -
         )
         best = best.with_outcome(interrupted=True)
         return stopped(best, interrupt, where, goes_on=way == POLYNOMIALS)
-    return advised(best, best.outcome.advice)
+    return advised(best, [*best.outcome.advice, *of_gauges(problem)])
 
 
 def _tried(

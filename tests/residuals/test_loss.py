@@ -522,7 +522,7 @@ def test_linear_conditions_need_no_lattice_and_others_agree_with_it(conditions, 
     for term, at in zip(problem.terms, at_places(loss, model, places)[1:]):
         assert (condition_squares(loss, term, at) is not None) == short
     found = terms_and_gradients(problem, how)
-    assert not short or np.all(np.asarray(found[0]) > 1e-3)
+    assert not short or np.all(np.asarray(found[0]) > 1e-4)  # none is zero by itself
     agree(found, terms_and_gradients(problem, how, LatticeLoss), 5e-5)
 
 

@@ -30,7 +30,7 @@ from ...residuals import Loss
 from ...runs import Run, to_data
 from ...solution import Solution, Timing
 from ...training import Progress, Trainer, TrainState, check_memory, device_for
-from ..advice import contradicted, hopeless, of_family, of_gauges, of_levels, of_start, of_unknowns
+from ..advice import contradicted, hopeless, of_family, of_levels, of_start, of_unknowns
 from ..guesses import better_guess
 from ..trained import Context, Training, Window
 from .estimate import estimated
@@ -228,7 +228,7 @@ class Polynomials:
         # where little is left, an unknown that is far from its guess is one of many
         guesses = problem.unknowns if level.left > ASTRAY else found.unknowns
         unknowns = of_unknowns(level.free, guesses, found.unknowns)
-        words += [*unknowns, *of_gauges(problem)]
+        words += unknowns
         return found.with_outcome(advice=tuple(words))
 
 

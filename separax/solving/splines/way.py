@@ -59,6 +59,7 @@ BAD = 0.2  # of the squares of the residual: that much near a corner is too much
 FELT_BY_NONE = 1e-3  # of a random function: what is left of it where there are many solutions
 SLOW, MUCH = 0.6, 0.1  # a residual, against the one before and against that of nothing
 NEAR = 0.05  # of the box: what counts as being at a corner with two values
+SMALL = 1e-9  # of all fields together: one that is smaller is zero but for rounding
 CUT = 1e-2  # of the estimate: what compressing may add
 
 
@@ -70,7 +71,7 @@ class SplineLevel:
         cells: by axis.
         functions: that were solved for.
         left: the root of what is left of the least squares.
-        change: from the resolution before, in the relative L2 norm of all fields.
+        change: from the resolution before, in the relative L2 norm of the worst field.
         estimate: of the relative L2 error.
         newton: steps of Newton's method.
         seconds: that it took.
@@ -298,7 +299,8 @@ class _Refinement:
     # --- how good it is ------------------------------------------------------------------------
 
     def _change(self, system: SplineSystem, found: np.ndarray, before: np.ndarray) -> float:
-        """The relative L2 difference of two solutions, of all fields together."""
+        """The relative L2 difference of two solutions, of the worst field. One that is next to
+        nothing beside the others is measured by them."""
         group, areas = system.inside, system.areas
         here = np.ones(areas.shape, bool)
         size = max(s.edges[-1] - s.edges[0] for s in system.space.grid)
@@ -306,12 +308,13 @@ class _Refinement:
             apart = np.sqrt(sum((x - c) ** 2 for x, c in zip(group.points, corner)))
             here &= apart > NEAR * size
         areas = areas * here
-        size = apart = 0.0
+        sizes, apart = [], []
         for f in range(len(system.space.axes)):
             u, v = system.values(found, f), system.values(before, f)
-            size += float(np.sum(areas * u**2))
-            apart += float(np.sum(areas * (u - v) ** 2))
-        return math.sqrt(apart / max(size, 1e-300))
+            sizes.append(float(np.sum(areas * u**2)))
+            apart.append(float(np.sum(areas * (u - v) ** 2)))
+        least = max(SMALL**2 * sum(sizes), 1e-300)
+        return max(math.sqrt(a / max(size, least)) for a, size in zip(apart, sizes))
 
     def _bad_corners(self, system: SplineSystem, left: Sequence[np.ndarray]) -> np.ndarray:
         """Corners of a box of two axes at which much of the residual is left: there conditions and
