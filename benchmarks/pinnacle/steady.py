@@ -238,13 +238,13 @@ def step() -> sx.Problem:
     """A channel that becomes wider, with an inflow, an outlet and walls."""
 
     def wall(x, y):
-        return (x > 1e-9) & (x < 4 - 1e-9)
+        return (x > 1e-6) & (x < 4 - 1e-9)
 
     def inlet(x, y):
-        return x < 1e-9
+        return x < 1e-6
 
     def outlet(x, y):
-        return x > 4 - 1e-9
+        return x > 4 - 1e-6
 
     boundary = {"on": "boundary"}
     return sx.Problem(
